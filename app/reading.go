@@ -56,7 +56,7 @@ func OpenReading(ctx context.Context, o Options) (*Reading, error) {
 		}
 		return conductor.New(context.Background(), conductor.Options{Store: s, Queue: &queue.Memory{}, Blobs: s.Blobs(), Catalog: actions, Log: o.Log})
 	})
-	client, hub, err := executionsAPI(api.Options{Store: s, Blobs: s.Blobs(), Control: asks, Forecast: asks, Log: o.Log})
+	client, hub, err := executionsAPI(api.Options{Store: s, Blobs: s.Blobs(), Control: asks, Forecast: asks, Signals: asks, Log: o.Log})
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
@@ -72,7 +72,7 @@ func (r *Reading) Close() error {
 	return errors.Join(<-r.hub, r.store.Close())
 }
 
-// executionsAPI is the part of the API that shows and changes executions.
+// executionsAPI is the part of the API that shows and changes executions, and shows what they wait for.
 func executionsAPI(o api.Options) (*client.Client, *feed.Hub, error) {
 	hub, err := localFeed(o.Store, o.Log)
 	if err != nil {
@@ -80,7 +80,7 @@ func executionsAPI(o api.Options) (*client.Client, *feed.Hub, error) {
 	}
 	o.Feed = hub
 	return client.Local(api.NewLocal(o, func(operation string, _ bool) error {
-		if strings.HasPrefix(operation, "execution.") && operation != "execution.start" {
+		if strings.HasPrefix(operation, "execution.") && operation != "execution.start" || operation == "approval.get" {
 			return nil
 		}
 		return stepwell.Invalid("name one by --server", "a server is needed for this")
@@ -322,7 +322,7 @@ func (r *requester) Wait(ctx context.Context, id string) (*store.Execution, erro
 
 // Client is the API over the executions of a, in this process.
 func (a *App) Client() (*client.Client, error) {
-	client, _, err := executionsAPI(api.Options{Store: a.Store, Blobs: a.Store.Blobs(), Control: here{a.Conductor, a}, Forecast: a.Conductor, Redact: a.Secrets, Catalog: a.Actions, Log: a.log})
+	client, _, err := executionsAPI(api.Options{Store: a.Store, Blobs: a.Store.Blobs(), Control: here{a.Conductor, a}, Forecast: a.Conductor, Signals: a.Conductor, Redact: a.Secrets, Catalog: a.Actions, Log: a.log})
 	return client, err
 }
 

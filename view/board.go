@@ -18,6 +18,7 @@ type shape struct {
 	single bool // each iteration is one step: their number follows from the total
 	body   bool // has steps inside, or iterations
 	stream bool // a module of a stream
+	asks   bool // an approval
 	inside bool // in another step, in on_failure or in finally: known by its number alone until it has a row
 	parent *line
 }
@@ -79,7 +80,7 @@ func (b *board) addAll(root *definition.Definition, steps []definition.Step, par
 	}
 	for i := range steps {
 		s := &steps[i]
-		l := &line{shape: shape{key: prefix + s.ID, depth: depth, many: s.ForEach != nil, stream: s.Module != "", inside: prefix != "", parent: parent}, hidden: hidden}
+		l := &line{shape: shape{key: prefix + s.ID, depth: depth, many: s.ForEach != nil, stream: s.Module != "", asks: s.Action == "util.approval" || s.Action == "approval", inside: prefix != "", parent: parent}, hidden: hidden}
 		l.single = l.many && s.Action != ""
 		l.body = l.many || s.Action == "" && s.Module == ""
 		if depth > 0 {

@@ -43,6 +43,8 @@ func (v *liveView) details(l *line, now time.Time, width int) string {
 		return v.working(l, now, width)
 	case s == stepwell.StepRetrying:
 		return v.paint(yellow, fmt.Sprintf("attempt %d failed, again in %s: ", l.attempt, Short(max(0, l.wake.Sub(now))))) + message
+	case s == stepwell.StepWaiting && l.asks:
+		return v.paint(yellow, "waits for an approval: ") + message
 	case s == stepwell.StepWaiting:
 		if l.wake.IsZero() {
 			return "waits"

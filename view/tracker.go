@@ -8,6 +8,7 @@ package view
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"sync"
@@ -59,6 +60,8 @@ type Options struct {
 	Colour   bool // of the tree
 	// Workers is how many steps run at once in this process: of dispatched steps, so many are taken to have started.
 	Workers int
+	// Asked is told of each step that waits for an approval. It is called under a lock and returns at once. Defaults to nobody.
+	Asked func(step string)
 	// Of reports whether an execution is the one to show. It is asked by Observe until it agrees.
 	Of func(*store.Execution) bool
 }
@@ -88,6 +91,7 @@ type Tracker struct {
 	active   int
 	draining bool
 	spawns   map[string]stepwell.StepStatus
+	asked    func(step string)
 }
 
 // flight is a step whose attempt has been dispatched and has not ended, or that will have another one.
@@ -107,7 +111,7 @@ type flight struct {
 // New returns a tracker of an execution of d. Its caller closes it.
 func New(d *definition.Definition, o Options) *Tracker {
 	t := &Tracker{view: &plainView{o.Out}, conducted: conducted{mine: o.Of, slots: o.Workers, keys: map[int32]string{}}, board: newBoard(d), begun: time.Now(),
-		flights: map[string]*flight{}, spawns: map[string]stepwell.StepStatus{}}
+		flights: map[string]*flight{}, spawns: map[string]stepwell.StepStatus{}, asked: o.Asked}
 	t.progress.Total, t.counted, t.totalKnown = len(t.board.ids), len(t.board.ids), true
 	if o.JSON {
 		t.view = &jsonView{NewEncoder(o.Out)}
@@ -219,8 +223,25 @@ func (t *Tracker) Say(text string) {
 	t.view.say(text)
 }
 
+// Asks shows what a step that waits for an approval asks, and the command that decides it.
+func (t *Tracker) Asks(step, question, command string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if l, is := t.board.find(step); is == itself && l.state() == stepwell.StepWaiting {
+		l.message = question
+	}
+	t.view.say(fmt.Sprintf("%s waits for an approval: %s  Decide: %s", step, OneLine(question, 500), command))
+}
+
 // Close ends the view: a tree is drawn a last time and left.
 func (t *Tracker) Close() { t.view.close() }
+
+// Execution returns the id of the execution that is shown, "" before its first event.
+func (t *Tracker) Execution() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.id
+}
 
 // Live reports whether a tree is drawn, so that other writes to the terminal would tear it.
 func (t *Tracker) Live() bool {

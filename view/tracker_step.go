@@ -158,6 +158,16 @@ func (t *Tracker) pause(e *Event, l *line, is kin, f *flight) {
 		}
 	}
 	t.view.show(e)
+	if e.State == stepwell.StepWaiting && l != nil && l.asks {
+		t.asks(e.Step)
+	}
+}
+
+// asks tells whoever wants to know that a step waits for an approval.
+func (t *Tracker) asks(step string) {
+	if t.asked != nil {
+		t.asked(step)
+	}
 }
 
 // finish applies the end of a step.
@@ -253,6 +263,9 @@ func (t *Tracker) Restore(e *Event) {
 			l.status = stepwell.StepPending // whoever ran it is gone
 		}
 		l.hidden = l.hidden && e.State == stepwell.StepPending
+		if l.asks && e.State == stepwell.StepWaiting {
+			t.asks(e.Step)
+		}
 	case is == child:
 		if !l.body {
 			t.countSpawned(l, e)

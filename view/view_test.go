@@ -260,3 +260,28 @@ func TestStartOfUnnamedHandler(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// TestPictureOfApproval: a step that waits for an approval says what it asks, and how it is decided stays on the screen.
+func TestPictureOfApproval(t *testing.T) {
+	d, problems := definition.Parse([]byte("name: asks\nsteps:\n  - {id: ask, action: util.approval, params: {message: 'Go on?'}}\n"), definition.ParseOptions{})
+	if err := problems.Err(); err != nil {
+		t.Fatal(err)
+	}
+	var told []string
+	out := &bytes.Buffer{}
+	tracker := New(d, Options{Workers: 2, Of: func(*store.Execution) bool { return true }, Asked: func(step string) { told = append(told, step) }})
+	v := &liveView{out: out, size: func() (int, int) { return 80, 24 }, stop: make(chan struct{}), tracker: tracker}
+	tracker.view = v
+	tracker.Observe(update7(1, tasks(0, "ask")))
+	tracker.Observe(update7(1, nil, engine.StepRow{Idx: 0, Status: stepwell.StepWaiting, Attempt: 1}))
+	if len(told) != 1 || told[0] != "ask" || tracker.Execution() != "x" {
+		t.Fatalf("told of %q of %s", told, tracker.Execution())
+	}
+	tracker.Asks("ask", "Go on?", "stepwell approvals approve x.ask")
+	v.draw(time.Now(), false)
+	for _, want := range []string{"ask waits for an approval: Go on?  Decide: stepwell approvals approve x.ask\n", "◷ ask       waits for an approval: Go on?\n"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is missing in\n%s", want, out)
+		}
+	}
+}

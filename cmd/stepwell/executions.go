@@ -96,9 +96,7 @@ func (p *program) newShowCommand() *cobra.Command {
 			return err
 		}
 		if follow {
-			s := &session{program: p, output: r.output.value, client: r.client, where: r.where()}
-			s.resume = "stepwell executions show " + x.ID + " --follow" + s.where
-			return s.watch(ctx, x.ID)
+			return p.followHere(ctx, r, x.ID)
 		}
 		filtered := filter.Outputs || filter.Step != "" || len(filter.Status) > 0
 		if filter.ID, filter.Cursor = x.ID, x.MoreSteps; filtered {

@@ -79,14 +79,7 @@ func (p *program) logs(ctx context.Context, server *client.Client, c *connection
 		return nil
 	}
 	o := client.StreamOptions{Step: f.Step, Level: f.Level, Since: feed.Cursor{Log: last}.String()}
-	_, err := p.followLogs(ctx, server, c, f.ID, o)
-	return err
-}
-
-// followLogs writes an execution's log lines as they come, and gives its status at the end.
-func (p *program) followLogs(ctx context.Context, server *client.Client, c *connection, id string, o client.StreamOptions) (status stepwell.ExecutionStatus, err error) {
-	err = follow(ctx, server, id, o, func(m *client.StreamMessage) (ended bool, err error) { return p.followed(m, c.output.value, &status) })
-	return status, err
+	return follow(ctx, server, f.ID, o, func(m *client.StreamMessage) (ended bool, err error) { return p.followed(m, c.output.value) })
 }
 
 // logLine writes one line.
@@ -116,14 +109,11 @@ func knownStep(ctx context.Context, server *client.Client, id, key string) error
 	return notFound(cmp.Or(spec.DidYouMean(key, names), hint), "the execution has no step %q", key)
 }
 
-// followed writes the log line of a message; ended says that it is the last message, with the status.
-func (p *program) followed(m *client.StreamMessage, output string, status *stepwell.ExecutionStatus) (ended bool, err error) {
+// followed writes the log line of a message; ended says that it is the last message.
+func (p *program) followed(m *client.StreamMessage, output string) (ended bool, err error) {
 	switch m.Type {
 	case feed.TypeComplete:
-		var end feed.CompleteData
-		err = json.Unmarshal(m.Data, &end)
-		*status = end.Status
-		return true, err
+		return true, nil
 	case feed.TypeLog:
 		l := api.LogLine{Metadata: json.RawMessage("{}")}
 		at, _ := feed.ParseCursor(m.Seq) // a line's place in the stream ends with its number

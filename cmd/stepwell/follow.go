@@ -54,6 +54,13 @@ func follow(ctx context.Context, server *client.Client, id string, o client.Stre
 	return err
 }
 
+// followHere shows an execution that somebody else runs, as a request's command asks.
+func (p *program) followHere(ctx context.Context, r *request, id string) error {
+	s := &session{program: p, output: r.output.value, client: r.client, where: r.where()}
+	s.resume = "stepwell executions show " + id + " --follow" + s.where
+	return s.watch(ctx, id)
+}
+
 // watch shows an execution of another process until it has ended, as `run` shows one of this process, and fails with the
 // exit code.
 func (s *session) watch(ctx context.Context, id string) error {

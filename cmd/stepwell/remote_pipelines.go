@@ -140,15 +140,15 @@ func (p *program) newStartCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "start ID [-p key=value…]",
 		Short: "Start an execution of a stored pipeline",
-		Long: "Start an execution of a stored pipeline. With --follow it shows the log until the execution has ended, with\n" +
-			"--wait what has become of it then; the exit code is that of `stepwell run`: 0 completed, 1 failed, 3 completed\nwith failures.\n\n" +
+		Long: "Start an execution of a stored pipeline. With --follow it shows how it goes until it has ended, as\n" +
+			"`stepwell run` does, with --wait what has become of it then; the exit code is that of `stepwell run`: 0 completed, 1 failed, 3 completed\nwith failures.\n\n" +
 			"Without a server the execution runs in this process, which stays until it has ended; while another process\nruns the executions of the database, that process is asked to run it.",
 		Args: arguments(1, 1, "ID"),
 		RunE: func(_ *cobra.Command, args []string) error { return p.startStored(&c, args[0], &f) },
 	}
 	c.add(p, cmd.Flags())
 	cmd.Flags().StringArrayVarP(&f.params, "param", "p", nil, "`key=value` of a parameter; lists and objects as JSON")
-	cmd.Flags().BoolVarP(&f.follow, "follow", "f", false, "show its log until it has ended")
+	cmd.Flags().BoolVarP(&f.follow, "follow", "f", false, "show how it goes until it has ended, as run does")
 	cmd.Flags().BoolVarP(&f.wait, "wait", "w", false, "wait until it has ended, and show it")
 	cmd.Flags().IntVar(&f.version, "version", 0, "`number` of the version; the active one without it")
 	cmd.Flags().StringVar(&f.project, "project", "", "`id` of a project whose processed items the execution counts")
@@ -187,14 +187,10 @@ func (p *program) startStored(c *connection, pipeline string, f *startFlags) err
 			}
 			return exitOf(x.Status)
 		}
-		if err := p.shown(c, answer, "execution %s is started", id); err != nil || !f.follow {
-			return err
+		if f.follow {
+			return p.followHere(ctx, &request{c, p, server, nil}, id)
 		}
-		status, err := p.followLogs(ctx, server, c, id, client.StreamOptions{})
-		if err != nil {
-			return err
-		}
-		return exitOf(status.String())
+		return p.shown(c, answer, "execution %s is started", id)
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 	"time"
 
@@ -38,6 +39,9 @@ type session struct {
 
 	// after shows more of an execution that has ended, before the summary; nil: nothing.
 	after func(ctx context.Context, x *api.ExecutionDetail) error
+
+	asked  context.CancelFunc // ends the questions about approvals; nil: none are asked
+	asking sync.WaitGroup
 
 	reportKey string // of the step that writes the report on items, "" without streams
 }
@@ -94,7 +98,7 @@ func (m messages) Write(text []byte) (int, error) {
 func (s *session) show(d *definition.Definition, mine func(*store.Execution) bool) {
 	p := s.program
 	_, plain := p.env("NO_COLOR")
-	s.tracker = view.New(d, view.Options{Out: p.out, JSON: s.output == "json", Terminal: p.terminal(), Colour: !plain, Workers: p.settings.workers, Of: mine})
+	s.tracker = view.New(d, view.Options{Out: p.out, JSON: s.output == "json", Terminal: p.terminal(), Colour: !plain, Workers: p.settings.workers, Asked: s.approvals(), Of: mine})
 	for i := range d.Finally {
 		if d.Finally[i].Action == stream.ReportAction {
 			s.reportKey = "finally." + d.Finally[i].ID
@@ -163,7 +167,7 @@ func (s *session) run(start func(ctx context.Context, client *client.Client) (id
 	if err != nil {
 		s.app.Drain()
 		err = errors.Join(err, <-ran)
-		s.tracker.Close()
+		s.closeView()
 		return err
 	}
 	ended := make(chan error, 1)
@@ -216,7 +220,7 @@ func (s *session) await(ctx context.Context, id string) error {
 
 // finish shows how it went. What the drain let finish may have been the last step.
 func (s *session) finish(id string, err error) error {
-	s.tracker.Close()
+	s.closeView()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	x, readErr := s.client.Execution(ctx, id)
@@ -249,7 +253,12 @@ func (s *session) finish(id string, err error) error {
 }
 
 // abandon closes a session that did not come to run.
-func (s *session) abandon(err error) error { return errors.Join(err, s.app.Close()) }
+func (s *session) abandon(err error) error {
+	if s.asked != nil {
+		s.asked()
+	}
+	return errors.Join(err, s.app.Close())
+}
 
 // start starts an execution of a definition and runs it to its end. Relative paths are meant from the working directory.
 func (s *session) start(d *definition.Definition, params map[string]any, project string) error {
