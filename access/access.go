@@ -72,6 +72,7 @@ const (
 	KindAnonymous = "anonymous" // nothing is configured, and the request comes from this machine
 	KindKey       = "api_key"
 	KindToken     = "token" // a JSON Web Token
+	KindDapr      = "dapr"  // an app that calls through the Dapr sidecar
 )
 
 // Principal is the sender of a request.

@@ -23,6 +23,9 @@ type Options struct {
 	Keys    *Keys    // API keys. Defaults to none
 	JWT     *JWT     // tokens of an issuer. Defaults to none
 	Proxies *Proxies // that are believed. Defaults to none
+	// Sidecar says who sends a request without a credential through a sidecar that is believed; ok is false for requests that do not
+	// come through one. Defaults to there being none.
+	Sidecar func(r *http.Request) (p Principal, ok bool, err error)
 	// Loopback says that the server listens on loopback addresses only. Otherwise every request needs a credential.
 	// Defaults to false.
 	Loopback bool
@@ -47,7 +50,7 @@ func (a *Authenticator) Authenticate(r *http.Request) (Principal, error) {
 	}
 	var p Principal
 	if token == "" {
-		p, err = a.anonymous(r)
+		p, err = a.withoutCredential(r)
 	} else {
 		p, err = a.token(r.Context(), token)
 	}
@@ -56,6 +59,16 @@ func (a *Authenticator) Authenticate(r *http.Request) (Principal, error) {
 	}
 	p.User = a.o.Proxies.UserOf(r)
 	return p, nil
+}
+
+// withoutCredential admits apps behind the sidecar, and local callers.
+func (a *Authenticator) withoutCredential(r *http.Request) (Principal, error) {
+	if a.o.Sidecar != nil {
+		if p, ok, err := a.o.Sidecar(r); ok {
+			return p, err
+		}
+	}
+	return a.anonymous(r)
 }
 
 // ClientAddr is where a request comes from; see Proxies.ClientAddr.

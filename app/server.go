@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/dapr"
 	"github.com/stepwell/stepwell/pipeline"
 	"github.com/stepwell/stepwell/plugin"
 	"github.com/stepwell/stepwell/queue/redisq"
@@ -61,6 +62,8 @@ type ServerOptions struct {
 	Sources map[string]redisource.Source
 	// Plugins are programs beside the server that bring actions, by name. Defaults to none.
 	Plugins map[string]plugin.Program
+	// Dapr is what is done through the sidecar beside the server. Defaults to nothing.
+	Dapr dapr.Settings
 	// Retention says for how long things are kept. Defaults to for good.
 	Retention Retention
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/stepwell/stepwell/action"
 	"github.com/stepwell/stepwell/api"
 	"github.com/stepwell/stepwell/conductor"
+	"github.com/stepwell/stepwell/dapr"
 	"github.com/stepwell/stepwell/feed"
 	"github.com/stepwell/stepwell/meter"
 	"github.com/stepwell/stepwell/pipeline"
@@ -57,6 +58,7 @@ type parts struct {
 	meter    *meter.Meter
 	tracer   *meter.Tracer // nil: no traces
 	sidecar  *sidecar      // nil: no Dapr
+	platform *dapr.Adapter
 
 	runner    pipeline.Runner // nil: the conductor
 	library   *pipeline.Library
@@ -75,7 +77,7 @@ type parts struct {
 
 // build creates the parts in the order of their dependencies, the API last.
 func (s *Server) build(ctx context.Context) error {
-	for _, step := range []func(context.Context) error{s.buildAccess, s.buildConfinement, s.buildSecrets, s.buildFeed, s.buildTriggers, s.buildSources, s.buildAPI} {
+	for _, step := range []func(context.Context) error{s.buildAccess, s.buildConfinement, s.buildSecrets, s.buildFeed, s.buildTriggers, s.buildSources, s.buildDapr, s.buildAPI} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -91,7 +93,7 @@ func (s *Server) buildAccess(ctx context.Context) (err error) {
 	if s.proxies, err = access.NewProxies(a.Proxies...); err != nil {
 		return err
 	}
-	o := access.Options{Keys: access.NewKeys(s.Store, s.log), Proxies: s.proxies, Loopback: loopback(s.listener.Addr()), Origins: a.Origins}
+	o := access.Options{Keys: access.NewKeys(s.Store, s.log), Proxies: s.proxies, Loopback: loopback(s.listener.Addr()), Origins: a.Origins, Sidecar: s.callingApp}
 	if a.JWT != nil {
 		if a.JWT.Log == nil {
 			a.JWT.Log = s.log
@@ -195,7 +197,7 @@ func (s *Server) buildAPI(context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.http = s.newHTTP(s.peers(api.Bodies(s.gate(h))))
+	s.http = s.newHTTP(s.platform.Handler(s.peers(api.Bodies(s.gate(h)))))
 	return nil
 }
 

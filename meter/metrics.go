@@ -9,7 +9,7 @@ import (
 // metrics are counted as events happen.
 type metrics struct {
 	started, ended, breached                    *prometheus.CounterVec
-	retries, steps, requests                    *prometheus.CounterVec
+	retries, steps, requests, daprEvents        *prometheus.CounterVec
 	commitFailures                              prometheus.Counter
 	executionTime, stepTime, requestTime        *prometheus.HistogramVec
 	startTime, dispatchTime, commitTime, lagged prometheus.Histogram
@@ -47,16 +47,20 @@ func (m *metrics) define() {
 	m.commitFailures = prometheus.NewCounter(prometheus.CounterOpts{Name: "stepwell_commit_failures_total", Help: "Commits that the store has refused."})
 	m.lagged = one("stepwell_schedule_lag_seconds", "From the time that a schedule names to the start of its execution.", quick)
 	m.requests = counter("stepwell_http_requests_total", "Requests that were answered.", "route", "method", "status")
+	m.daprEvents = counter("stepwell_dapr_events_total", "Messages of the sidecar's topics, by the answer: SUCCESS, RETRY, or DROP for what can never be read.", "answer")
 	m.requestTime = times("stepwell_http_request_seconds", "How long requests took, streams left out.", quick, "route")
 }
 
 func (m *metrics) all() []prometheus.Collector {
 	return []prometheus.Collector{m.started, m.ended, m.breached, m.executionTime, m.startTime, m.steps, m.retries, m.stepTime, m.dispatchTime, m.commitTime,
-		m.commitSize, m.commitFailures, m.lagged, m.requests, m.requestTime}
+		m.commitSize, m.commitFailures, m.lagged, m.requests, m.requestTime, m.daprEvents}
 }
 
 // ScheduleLag notes how late a schedule has fired.
 func (m *Meter) ScheduleLag(d time.Duration) { m.m.lagged.Observe(max(0, d.Seconds())) }
+
+// DaprEvent counts a message of a topic by the answer to it.
+func (m *Meter) DaprEvent(answer string) { m.m.daprEvents.WithLabelValues(answer).Inc() }
 
 // labels are the values of a label that have series of their own.
 type labels struct {

@@ -11,9 +11,13 @@ import (
 	"github.com/stepwell/stepwell/queue"
 )
 
-// AddToServer adds what a server alone has; queue is the address of the Redis server with the lists of steps.
-func (s *Serving) AddToServer(o *app.ServerOptions, queue string) (err error) {
+// AddToServer adds what a server alone has; queue is the address of the Redis server with the lists of steps. The options of all
+// processes are in o already.
+func (s *Serving) AddToServer(o *app.ServerOptions, queue string, lookup func(string) (string, bool)) (err error) {
 	if o.Lists, err = s.lists(queue); err != nil {
+		return err
+	}
+	if o.Dapr, err = s.Dapr.options(o.Services.DaprPort, o.Services.DaprToken, lookup); err != nil {
 		return err
 	}
 	o.Sources, o.Plugins = s.Sources, s.Programs()

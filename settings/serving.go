@@ -21,6 +21,7 @@ type Serving struct {
 	Secrets   Secrets                      `json:"secrets"`
 	Exec      Exec                         `json:"exec"`
 	Plugins   map[string]Plugin            `json:"plugins"`
+	Dapr      Dapr                         `json:"dapr"`
 	Policy    access.Policy                `json:"policy"`
 	Files     Files                        `json:"files"`
 	Log       Log                          `json:"log"`

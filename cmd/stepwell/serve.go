@@ -130,7 +130,7 @@ func (p *program) serverOptions(s *settings.Serving) (o app.ServerOptions, err e
 	if v, _ := p.env("SCHEDULER_POLL_INTERVAL"); v != "" {
 		o.Log.Info("SCHEDULER_POLL_INTERVAL has no effect: nothing polls, schedules fire when it is time")
 	}
-	err = s.AddToServer(&o, p.settings.queue)
+	err = s.AddToServer(&o, p.settings.queue, p.env)
 	return o, err
 }
 

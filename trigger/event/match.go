@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+
+	"github.com/stepwell/stepwell/resource"
 )
 
 // fits reports whether an event matches a pattern and its filters.
@@ -42,6 +44,9 @@ func glob(pattern, text string) bool {
 	}
 	return strings.Trim(pattern[p:], "*") == ""
 }
+
+// Value finds a value in the data of an event by its path, such as model.size or labels.0.
+func Value(data resource.Object, path string) (any, bool) { return dig(map[string]any(data), path) }
 
 // dig finds a value by its path. A key that holds dots itself is found too.
 func dig(v any, path string) (any, bool) {

@@ -23,6 +23,8 @@ type Delivery struct {
 	// Elsewhere says why a web page elsewhere may have made a browser send it: a webhook without a secret refuses it
 	// then. Defaults to nil, there is no sign of that.
 	Elsewhere error
+
+	id string // of a caller that is believed: it needs no other
 }
 
 // Admit says whether a delivery may be taken, from all that is known before its body has come: errors as with Deliver.
@@ -64,7 +66,24 @@ func (h *Hooks) Deliver(ctx context.Context, id string, d Delivery) (*pipeline.L
 	if err != nil {
 		return nil, err
 	}
-	launched, err := h.launch(ctx, r, &d, proven, now)
+	return h.launchCounted(ctx, r, &d, proven, now)
+}
+
+// Fire starts the target of a webhook, by its id or name, for a caller that needs no proof. A repeated id returns the execution that it started, with
+// Fresh false. CodeNotFound; CodeForbidden: the webhook is disabled; errors of pipeline's Launch.
+func (h *Hooks) Fire(ctx context.Context, idOrName, id string, body []byte) (*pipeline.Launched, error) {
+	it, err := h.set.Find(idOrName)
+	if err != nil {
+		return nil, err
+	}
+	if !it.Value.On() {
+		return nil, &stepwell.Error{Code: stepwell.CodeForbidden, Message: "the webhook is disabled"}
+	}
+	return h.launchCounted(ctx, &it.Value, &Delivery{Header: http.Header{"Content-Type": {"application/json"}}, Body: body, id: id}, proof{}, h.o.Now())
+}
+
+func (h *Hooks) launchCounted(ctx context.Context, r *record, d *Delivery, proven proof, now time.Time) (*pipeline.Launched, error) {
+	launched, err := h.launch(ctx, r, d, proven, now)
 	if err != nil || launched.Fresh {
 		execution := ""
 		if launched != nil {
@@ -87,11 +106,13 @@ func (h *Hooks) launch(ctx context.Context, r *record, d *Delivery, proven proof
 	}
 	about := map[string]any{"type": "webhook", "webhook_id": r.ID, "webhook_name": r.Name, "triggered_at": now.UTC().Format("2006-01-02T15:04:05.000Z07:00")}
 	key, hash := "", []byte(nil)
-	if delivery != "" {
+	if d.id != "" {
+		key = d.id
+	} else if delivery != "" {
 		about["delivery_id"] = delivery
 		key = "webhook:" + r.ID + ":" + delivery
 	}
-	if r.Auth == AuthSecret || r.Auth == AuthHMAC { // others may send an event again with another body
+	if d.id == "" && (r.Auth == AuthSecret || r.Auth == AuthHMAC) { // others may send an event again with another body
 		sum := sha256.Sum256(d.Body)
 		hash = sum[:]
 	}

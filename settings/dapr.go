@@ -1,0 +1,36 @@
+package settings
+
+import (
+	"cmp"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/access"
+	"github.com/stepwell/stepwell/dapr"
+)
+
+// Dapr say what a server does through the sidecar beside it: docs/dapr.md.
+type Dapr struct {
+	PubSub    string              `json:"pubsub"` // PUBSUB_NAME
+	Subscribe []dapr.Subscription `json:"subscribe"`
+	Callers   map[string]string   `json:"callers"` // app → role
+	Namespace string              `json:"namespace"`
+	Jobs      bool                `json:"jobs"`
+}
+
+// options are the settings with what the environment of a process beside a sidecar says.
+func (d *Dapr) options(port int, token string, lookup func(string) (string, bool)) (o dapr.Settings, err error) {
+	env := func(name string) string { v, _ := lookup(name); return v }
+	o = dapr.Settings{Port: port, Token: token, AppToken: env("APP_API_TOKEN"), PubSub: cmp.Or(d.PubSub, env("PUBSUB_NAME")), Subscribe: d.Subscribe,
+		Namespace: cmp.Or(d.Namespace, env("NAMESPACE")), Jobs: d.Jobs}
+	for app, name := range d.Callers {
+		var role access.Role
+		if err := role.UnmarshalText([]byte(name)); err != nil {
+			return o, stepwell.Invalid(stepwell.HintOf(err), "dapr.callers.%s: unknown role %q", app, name)
+		}
+		if o.Callers == nil {
+			o.Callers = map[string]access.Role{}
+		}
+		o.Callers[app] = role
+	}
+	return o, o.Validate()
+}
