@@ -211,7 +211,7 @@ func (a *Adapter) Handler(next http.Handler) http.Handler {
 // own serves requests of the sidecar alone, a few at a time.
 func (a *Adapter) own(serve http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if !a.believed(r) {
+		if !a.believed(r) || len(r.Header.Values(callerHeader)) > 0 { // an app that calls through the sidecar is no sidecar
 			a.logRefused(r)
 			answer(w, http.StatusUnauthorized, problem{Code: stepwell.CodeUnauthenticated, Message: "only the sidecar of this server may ask for this",
 				Hint: "give the server and its sidecar the same APP_API_TOKEN"})

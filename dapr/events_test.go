@@ -216,9 +216,14 @@ func TestBelieved(t *testing.T) {
 		"two tokens":   func(q *http.Request) { q.Header.Add("Dapr-Api-Token", token) },
 		"elsewhere":    func(q *http.Request) { q.RemoteAddr = "10.0.0.1:1" },
 		"no address":   func(q *http.Request) { q.RemoteAddr = "@" },
+		"an app":       nil, // by its header
 		"v6 elsewhere": func(q *http.Request) { q.RemoteAddr = "[2001:db8::1]:1" },
 	}
+	byApp := func(q *http.Request) { q.Header.Set("Dapr-Caller-App-Id", "budapp") }
 	for name, edit := range strangers {
+		if edit == nil {
+			edit = byApp
+		}
 		for _, path := range []string{"/dapr/events/pubsub/t", "/job/nightly"} {
 			if w := r.post(path, structured, `{"specversion":"1.0","id":"1","source":"s"}`, edit); w.Code != http.StatusUnauthorized || strings.Contains(w.Body.String()+r.log.String(), token) {
 				t.Errorf("%s, %s: %d %s", name, path, w.Code, w.Body)
@@ -237,6 +242,9 @@ func TestBelieved(t *testing.T) {
 		return r.adapter.Caller(q)
 	}
 	for name, edit := range strangers {
+		if edit == nil {
+			continue
+		}
 		if p, ok, err := call(edit); ok || err != nil || p.Role != 0 {
 			t.Errorf("%s: %v %t %v", name, p, ok, err)
 		}

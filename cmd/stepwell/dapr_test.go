@@ -1,0 +1,303 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stepwell/stepwell/action/service/daprtest"
+	"github.com/stepwell/stepwell/api/client"
+)
+
+// daprRig is a server whose sidecar is Dapr's own.
+type daprRig struct {
+	t       *testing.T
+	n       *daprtest.Network
+	dir     string
+	address string
+	client  *client.Client
+	process *exec.Cmd
+	log     *bytes.Buffer // read it when the process has ended
+}
+
+// newDaprRig starts the server; its settings begin with dapr.
+func newDaprRig(t *testing.T, settings string, env ...string) *daprRig {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("starts processes of daprd")
+	}
+	t.Setenv("APP_API_TOKEN", "the-token-of-the-app") // of server and sidecars
+	r := &daprRig{t: t, n: daprtest.NewNetwork(t), dir: t.TempDir(), address: freeAddress()}
+	r.n.AddPubSub("pubsub")
+	r.n.AddComponent("statestore", "state.in-memory", nil)
+	var err error
+	if r.client, err = client.New(client.Options{URL: "http://" + r.address, HTTP: http.DefaultClient}); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(r.dir, "stepwell.yaml"), []byte(settings), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.serve(env...)
+	return r
+}
+
+// serve starts the server, also again after it was killed.
+func (r *daprRig) serve(env ...string) {
+	r.t.Helper()
+	r.log = &bytes.Buffer{}
+	r.process = exec.Command("stepwell", "serve", "--listen", r.address)
+	r.process.Dir, r.process.Env = r.dir, append(os.Environ(), env...)
+	r.process.Stdout, r.process.Stderr = io.Discard, r.log
+	if err := r.process.Start(); err != nil {
+		r.t.Fatal(err)
+	}
+	process := r.process
+	r.t.Cleanup(func() { killDapr(process) })
+	r.await("ready", func() bool {
+		var ready struct{ Ready bool }
+		return r.client.Call(r.t.Context(), "GET", "/api/v1/ready", nil, nil, &ready) == nil && ready.Ready
+	})
+}
+
+func killDapr(c *exec.Cmd) {
+	if c.ProcessState == nil {
+		_ = c.Process.Kill()
+		_ = c.Wait() // it was killed
+	}
+}
+
+func (r *daprRig) await(what string, done func() bool) {
+	r.t.Helper()
+	for end := time.Now().Add(time.Minute); !done(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			killDapr(r.process)
+			r.t.Fatalf("not %s:\n%s", what, r.log)
+		}
+	}
+}
+
+func (r *daprRig) port() int {
+	_, text, _ := strings.Cut(r.address, ":")
+	port, err := strconv.Atoi(text)
+	must(r.t, err)
+	return port
+}
+
+// pipeline stores one with a step, and a trigger for a type of events.
+func (r *daprRig) pipeline(name, eventType string) {
+	r.t.Helper()
+	must(r.t, r.client.Call(r.t.Context(), "POST", "/api/v1/pipelines", nil, object{"document": "name: " + name + "\nsteps:\n  - {id: s, action: util.noop}\n"}, nil))
+	if eventType != "" {
+		must(r.t, r.client.Call(r.t.Context(), "POST", "/api/v1/event-triggers", nil, object{"name": name, "event_type": eventType, "callback": object{"type": "workflow", "workflow_id": name}}, nil))
+	}
+}
+
+// executions are how many executions of a pipeline have ended well.
+func (r *daprRig) executions(pipeline string) int {
+	r.t.Helper()
+	var list struct{ Executions []struct{ Status string } }
+	must(r.t, r.client.Call(r.t.Context(), "GET", "/api/v1/executions", url.Values{"pipeline": {pipeline}, "status": {"completed"}, "limit": {"100"}}, nil, &list))
+	return len(list.Executions)
+}
+
+// answered counts the messages that were answered so.
+func (r *daprRig) answered(answer string) int {
+	r.t.Helper()
+	resp, err := http.Get("http://" + r.address + "/metrics")
+	must(r.t, err)
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	must(r.t, err)
+	for line := range strings.Lines(string(text)) {
+		if rest, ok := strings.CutPrefix(line, `stepwell_dapr_events_total{answer="`+answer+`"} `); ok {
+			n, err := strconv.Atoi(strings.TrimSpace(rest))
+			must(r.t, err)
+			return n
+		}
+	}
+	return 0
+}
+
+func cloudEvent(id, kind, data string) []byte {
+	return fmt.Appendf(nil, `{"specversion":"1.0","id":%q,"source":"/test","type":%q,"data":%s}`, id, kind, data)
+}
+
+const (
+	asCloudEvent = "application/cloudevents+json"
+	daprEvents   = "log: {level: warn}\ndapr:\n  subscribe:\n    - {topic: models, key: model}\n    - {topic: many, bulk: true}\n  callers: {budapp: editor, viewer: viewer}\n  jobs: true\n"
+)
+
+// Messages of topics start executions and end waiting steps, once each; what cannot be read is dropped.
+func TestDaprEvents(t *testing.T) {
+	r := newDaprRig(t, daprEvents)
+	r.pipeline("own", "model.onboarded")
+	r.pipeline("wrapped", "models")
+	r.pipeline("bulk", "many")
+	must(t, r.client.Call(t.Context(), "POST", "/api/v1/pipelines", nil, object{"document": "name: waits\nsteps:\n  - {id: w, action: util.wait_for, params: {event: m-7}}\n"}, nil))
+	var waits struct {
+		ID string `json:"execution_id"`
+	}
+	must(t, r.client.Call(t.Context(), "POST", "/api/v1/execute", nil, object{"workflow_id": "waits"}, &waits))
+	sidecar := r.n.Start("stepwell", r.port())
+	sidecar.AwaitSubscriptions(2)
+	publish := func(topic, contentType string, body []byte, want int) {
+		t.Helper()
+		if got := sidecar.Publish("pubsub", topic, contentType, body); got != want {
+			t.Fatalf("published: %d, want %d", got, want)
+		}
+	}
+	for range 2 { // the same event
+		publish("models", asCloudEvent, cloudEvent("1", "model.onboarded", `{"model":"m-1"}`), http.StatusNoContent)
+	}
+	publish("models", "application/json", []byte(`{"model":"m-7"}`), http.StatusNoContent)
+	for i := range 3 {
+		publish("many", "application/json", fmt.Appendf(nil, `{"n":%d}`, i), http.StatusNoContent)
+	}
+	publish("models", asCloudEvent, cloudEvent("2", "execution.ended", `{}`), http.StatusNoContent)                                 // Stepwell's own
+	publish("models", asCloudEvent, cloudEvent("3", "large", `"`+strings.Repeat("x", 1<<20)+`"`), http.StatusNoContent)             // for an event
+	publish("models", asCloudEvent, cloudEvent("4", "large", `"`+strings.Repeat("x", 4<<20)+`"`), http.StatusRequestEntityTooLarge) // for Dapr
+	r.await("all taken", func() bool { return r.answered("SUCCESS") == 6 && r.answered("DROP") == 2 })
+	r.await("executions", func() bool {
+		return r.executions("own") == 1 && r.executions("wrapped") == 1 && r.executions("bulk") == 3 && r.executions("waits") == 1
+	})
+	if n := r.answered("RETRY"); n != 0 {
+		t.Errorf("%d messages come again", n)
+	}
+	t.Run("the sidecar is restarted", func(t *testing.T) {
+		sidecar.Stop()
+		sidecar.Restart()
+		sidecar.AwaitSubscriptions(2)
+		publish("models", asCloudEvent, cloudEvent("5", "model.onboarded", `{}`), http.StatusNoContent)
+		r.await("taken", func() bool { return r.executions("own") == 2 })
+	})
+	t.Run("a sidecar with another token", func(t *testing.T) {
+		sidecar.Stop()
+		t.Setenv("APP_API_TOKEN", "another")
+		wrong := r.n.Start("stepwell", r.port())
+		wrong.Publish("pubsub", "models", asCloudEvent, cloudEvent("6", "model.onboarded", `{}`))
+		resp, err := http.Post("http://"+r.address+"/dapr/events/pubsub/models", asCloudEvent, bytes.NewReader(cloudEvent("7", "model.onboarded", `{}`)))
+		must(t, err)
+		defer resp.Body.Close()
+		if resp.StatusCode != http.StatusUnauthorized || r.executions("own") != 2 {
+			t.Errorf("answered %s; %d executions", resp.Status, r.executions("own"))
+		}
+	})
+}
+
+// A server that is killed between taking a message and answering gets it again, and has started one execution.
+func TestDaprEventOfAKilledServer(t *testing.T) {
+	r := newDaprRig(t, daprEvents)
+	r.pipeline("own", "model.onboarded")
+	target, err := url.Parse("http://" + r.address)
+	must(t, err)
+	var deliveries atomic.Int32
+	proxy := httputil.NewSingleHostReverseProxy(target)
+	proxy.ErrorLog = nil
+	proxy.ModifyResponse = func(resp *http.Response) error {
+		if !strings.HasPrefix(resp.Request.URL.Path, "/dapr/events/") {
+			return nil
+		}
+		if deliveries.Add(1) > 1 {
+			return nil
+		}
+		killDapr(r.process) // it has answered; the answer does not arrive
+		return io.ErrUnexpectedEOF
+	}
+	front := httptest.NewServer(proxy)
+	defer front.Close()
+	_, text, _ := strings.Cut(front.Listener.Addr().String(), ":")
+	port, err := strconv.Atoi(text)
+	must(t, err)
+	sidecar := r.n.Start("stepwell", port)
+	sidecar.AwaitSubscriptions(2)
+	sidecar.Publish("pubsub", "models", asCloudEvent, cloudEvent("1", "model.onboarded", `{}`))
+	r.await("killed", func() bool { return deliveries.Load() == 1 && r.process.ProcessState != nil })
+	r.serve()
+	r.await("delivered again", func() bool { return r.answered("SUCCESS") == 1 })
+	r.await("one execution", func() bool { return r.executions("own") == 1 })
+	if deliveries.Load() < 2 {
+		t.Error("it was delivered once")
+	}
+}
+
+// Apps have the roles that the settings give them, by the names that their sidecars say.
+func TestDaprCallers(t *testing.T) {
+	r := newDaprRig(t, daprEvents)
+	r.n.Start("stepwell", r.port())
+	sidecars := map[string]*daprtest.Sidecar{}
+	for _, app := range []string{"budapp", "viewer", "evil"} {
+		sidecars[app] = r.n.Start(app, 0)
+	}
+	call := func(app, method, path, body string, header ...string) (int, string) {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), method, sidecars[app].URL("/v1.0/invoke/stepwell/method/"+path), strings.NewReader(body))
+		must(t, err)
+		req.Header.Set("Content-Type", "application/json")
+		for i := 0; i < len(header); i += 2 {
+			req.Header.Set(header[i], header[i+1])
+		}
+		resp, err := http.DefaultClient.Do(req)
+		must(t, err)
+		defer resp.Body.Close()
+		text, err := io.ReadAll(resp.Body)
+		must(t, err)
+		return resp.StatusCode, string(text)
+	}
+	pipeline, err := json.Marshal(object{"document": "name: p\nsteps:\n  - {id: s, action: util.noop}\n"})
+	must(t, err)
+	r.await("connected", func() bool { code, _ := call("viewer", "GET", "api/v1/executions", ""); return code == http.StatusOK })
+	for _, c := range []struct {
+		app, method, path, body string
+		header                  []string
+		want                    int
+	}{
+		{"budapp", "POST", "api/v1/pipelines", string(pipeline), nil, http.StatusCreated},
+		{"budapp", "POST", "api/v1/execute", `{"workflow_id":"p"}`, nil, http.StatusCreated},
+		{"budapp", "GET", "api/v1/keys", "", nil, http.StatusForbidden},
+		{"viewer", "POST", "api/v1/execute", `{"workflow_id":"p"}`, nil, http.StatusForbidden},
+		{"evil", "GET", "api/v1/executions", "", nil, http.StatusForbidden},
+		{"evil", "GET", "api/v1/executions", "", []string{"dapr-caller-app-id", "budapp"}, http.StatusForbidden},
+		{"evil", "GET", "api/v1/executions", "", []string{"dapr-caller-app-id", "budapp", "dapr-api-token", "x"}, http.StatusForbidden},
+		{"evil", "POST", "job/nightly", "", nil, http.StatusUnauthorized},
+		{"evil", "POST", "dapr/events/pubsub/models", string(cloudEvent("1", "model.onboarded", "{}")), nil, http.StatusUnauthorized},
+	} {
+		if got, text := call(c.app, c.method, c.path, c.body, c.header...); got != c.want {
+			t.Errorf("%s: %s /%s: %d, want %d: %s", c.app, c.method, c.path, got, c.want, text)
+		}
+	}
+	var audit struct {
+		Entries []struct{ Actor, Action string }
+	}
+	must(t, r.client.Call(t.Context(), "GET", "/api/v1/audit", url.Values{"actor": {"dapr:budapp"}}, nil, &audit))
+	if len(audit.Entries) == 0 {
+		t.Error("nothing in the audit log is by dapr:budapp")
+	}
+}
+
+// A Dapr job starts the job of its name, once.
+func TestDaprJobs(t *testing.T) {
+	r := newDaprRig(t, daprEvents)
+	r.pipeline("p", "")
+	must(t, r.client.Call(t.Context(), "POST", "/api/v1/scheduler/jobs", nil, object{"job_id": "nightly", "schedule": object{"type": "manual"}, "callback": object{"type": "workflow", "workflow_id": "p"}}, nil))
+	sidecar := r.n.StartWith("stepwell", r.port(), r.n.NewServices())
+	r.await("scheduled", func() bool {
+		resp, err := http.Post(sidecar.URL("/v1.0-alpha1/jobs/nightly"), "application/json", strings.NewReader(`{"dueTime":"100ms","data":{"from":"dapr"},"overwrite":true}`))
+		must(t, err)
+		resp.Body.Close()
+		return resp.StatusCode < 300
+	})
+	r.await("one execution", func() bool { return r.executions("p") == 1 })
+}
