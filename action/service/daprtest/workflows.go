@@ -92,7 +92,7 @@ func (n *Network) AddComponent(name, kind string, metadata map[string]string) {
 		fmt.Fprintf(&b, "  - {name: %s, value: %q}\n", k, v)
 	}
 	if len(metadata) == 0 {
-		b.WriteString("  []\n")
+		b.WriteString("    []\n")
 	}
 	if err := os.WriteFile(filepath.Join(n.dir, "components", name+".yaml"), b.Bytes(), 0o600); err != nil {
 		n.t.Fatal(err)
