@@ -32,9 +32,10 @@ type Execution struct {
 	Project     string   `json:"project,omitempty" doc:"The project whose processed items it counts; of a retry, which counts none, that of the execution that it retries."`
 	Lesson      string   `json:"lesson,omitempty" doc:"The lesson that it was started for; of a retry, that of the execution that it retries."`
 	Usage
-	Cost     Money  `json:"cost,omitempty" doc:"Money spent by all attempts of its steps, exact to a millionth; missing when there was none."`
-	Breached string `json:"breached,omitempty" enum:"expected,maximum" doc:"Which promised duration has passed."`
-	Held     string `json:"held,omitempty" doc:"Why it does not go on, although it has not ended: no server can take it up."`
+	Cost     Money      `json:"cost,omitempty" doc:"Money spent by all attempts of its steps, exact to a millionth; missing when there was none."`
+	Used     *Resources `json:"resources,omitempty" doc:"What the programs and requests of its steps have used, in all attempts; missing when nothing is known."`
+	Breached string     `json:"breached,omitempty" enum:"expected,maximum" doc:"Which promised duration has passed."`
+	Held     string     `json:"held,omitempty" doc:"Why it does not go on, although it has not ended: no server can take it up."`
 }
 
 // Usage is what models have read and written in all attempts.
@@ -43,6 +44,10 @@ type Usage struct {
 	OutputTokens int64   `json:"output_tokens,omitempty" doc:"Tokens that models have written."`
 	AudioSeconds float64 `json:"audio_seconds,omitempty" doc:"Seconds of audio that models have read."`
 }
+
+// Resources are what the programs and requests of attempts have used of machine and network. What is not known, or nothing,
+// is missing.
+type Resources = stepwell.Resources
 
 func usageOf(u stepwell.Usage) Usage {
 	return Usage{u.InputTokens, u.OutputTokens, float64(u.AudioMillis) / 1000}
@@ -78,6 +83,7 @@ type Step struct {
 	Until      *Time  `json:"until,omitempty" doc:"When a step that waits or retries goes on."`
 	Usage
 	Cost    Money           `json:"cost,omitempty" doc:"Of all its attempts."`
+	Used    *Resources      `json:"resources,omitempty" doc:"What the programs and requests of all its attempts have used; missing when nothing is known."`
 	Params  json.RawMessage `json:"params,omitempty" doc:"The rendered parameters, when they were asked for and are not those of the definition."`
 	Outputs json.RawMessage `json:"outputs,omitempty" doc:"When they were asked for."`
 	Error   *Failure        `json:"error" doc:"Why it failed or was skipped; null if it was not."`
@@ -118,7 +124,7 @@ func executionOf(x *store.Execution) Execution {
 		Created: resource.At(x.Created), Started: resource.At(x.Started), Completed: resource.At(x.Ended), DurationMS: durationOf(x.Started, x.Ended),
 		Progress:    ProgressOf(&x.Progress),
 		TriggerType: x.Trigger, TriggeredBy: Ref(x.Actor), Parent: Ref(x.Parent), Priority: x.Priority, Project: x.Project, Lesson: x.Lesson, Usage: usageOf(x.Progress.Usage), Cost: Money(x.Progress.Cost),
-		Breached: x.Progress.Breached}
+		Used: x.Progress.Resources, Breached: x.Progress.Breached}
 }
 
 // ProgressOf returns an execution's counts without cost and breach, which have their own fields.
@@ -143,7 +149,7 @@ func durationOf(started, ended time.Time) *int64 {
 // stepOf is the view of a step, without params and outputs.
 func (s *server) stepOf(execution string, r *store.Step) Step {
 	v := Step{ID: r.Key, Name: r.Name, Action: r.Action, Status: r.Status.String(), Attempt: r.Attempt, Worker: r.Worker,
-		Queued: micro(r.Queued), Started: micro(r.Started), Completed: micro(r.Ended), Error: s.failure(execution, r.Error), Usage: usageOf(r.Usage), Cost: Money(r.Cost)}
+		Queued: micro(r.Queued), Started: micro(r.Started), Completed: micro(r.Ended), Error: s.failure(execution, r.Error), Usage: usageOf(r.Usage), Cost: Money(r.Cost), Used: r.Resources}
 	if r.Started > 0 {
 		v.DurationMS = durationOf(v.Started.Time, v.Completed.Time)
 	}

@@ -365,6 +365,8 @@ type HistoryEvent struct {
 	At      Time   `json:"timestamp"`
 	Worker  string `json:"worker_id,omitempty"`
 	Detail  string `json:"detail,omitempty"`
+	// Resources of the attempt that has ended.
+	Resources *Resources `json:"resources,omitempty"`
 }
 
 // HistoryList is a page of the step log, in order.
@@ -396,7 +398,7 @@ func (s *server) listHistory(ctx context.Context, in *ListHistory) (*answer[Hist
 	}
 	out := HistoryList{Events: make([]HistoryEvent, 0, len(events))}
 	for _, e := range events {
-		out.Events = append(out.Events, HistoryEvent{Version: e.Version, Step: e.StepKey, Type: e.Type, At: resource.At(e.At), Worker: e.Worker, Detail: s.text(x.ID, e.Detail)})
+		out.Events = append(out.Events, HistoryEvent{Version: e.Version, Step: e.StepKey, Type: e.Type, At: resource.At(e.At), Worker: e.Worker, Detail: s.text(x.ID, e.Detail), Resources: e.Used})
 	}
 	if n := len(events); n >= in.Limit { // a version is never split
 		out.Next = cursorTo("history", strconv.FormatInt(events[n-1].Version, 10))

@@ -179,7 +179,7 @@ func (d *Desk) conclude(ctx context.Context, s *session, a *attempt, o *wire.Out
 	d.mu.Lock()
 	revoked, x := a.revoked, a.remote
 	d.mu.Unlock()
-	e := worker.Ended{Worker: s.name, Ran: time.Duration(min(max(o.RanMS, 0), 1e12) * float64(time.Millisecond)), Revoked: revoked}
+	e := worker.Ended{Worker: s.name, Ran: time.Duration(min(max(o.RanMS, 0), 1e12) * float64(time.Millisecond)), Revoked: revoked, Used: resources(o.Resources)}
 	if err := d.ended(o, len(a.task.Members) > 0, &e); err != nil {
 		return engine.Event{}, err
 	}
@@ -370,6 +370,18 @@ func level(name string) slog.Level {
 		return slog.LevelError
 	}
 	return slog.LevelInfo
+}
+
+// resources are those that a worker tells, within what there can be.
+func resources(told *stepwell.Resources) *stepwell.Resources {
+	if told == nil {
+		return nil
+	}
+	r := stepwell.Resources{CPUSeconds: min(max(told.CPUSeconds, 0), 1e12), MaxRSS: max(told.MaxRSS, 0), BytesIn: max(told.BytesIn, 0), BytesOut: max(told.BytesOut, 0)}
+	if r == (stepwell.Resources{}) {
+		return nil
+	}
+	return &r
 }
 
 // used is the error of a failed outcome with the usage that its output tells of.

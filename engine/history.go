@@ -22,8 +22,9 @@ type HistoryEvent struct {
 	Hint    string    `json:"-"` // with the failure in Detail
 	// Again says that the attempt's end is not the step's: it will have another one. Wake is when, or when a waiting step
 	// goes on; zero once it has.
-	Again bool      `json:"-"`
-	Wake  time.Time `json:"-"`
+	Again bool                `json:"-"`
+	Wake  time.Time           `json:"-"`
+	Used  *stepwell.Resources `json:"-"` // by the attempt that has ended
 }
 
 // History is a stretch of the step log: whole versions in order, with the step rows: the log names steps by index,
@@ -72,7 +73,7 @@ func (h *History) Steps(written []int32) []int32 {
 func (h *History) Events() []HistoryEvent {
 	var out []HistoryEvent
 	started := map[Attempt]bool{}
-	written := map[int64]bool{}
+	written, used := map[int64]bool{}, map[int32]*stepwell.Resources{} // by the attempts that end their steps
 	for _, b := range h.Batches {
 		written[b.Version] = true
 		for i := range b.Events {
@@ -81,13 +82,15 @@ func (h *History) Events() []HistoryEvent {
 				started[a] = true
 				out = append(out, h.event(b.Version, ev.Idx, "started", ev.Started, cmp.Or(ev.Worker, h.row(b.Version, ev.Idx).Worker), ""))
 			}
-			if what := ev.Kind.HistoryType(); what != "" && !(ev.Kind.EndsStep() && h.row(b.Version, ev.Idx).Status.Terminal()) {
+			if ev.Kind.EndsStep() && h.row(b.Version, ev.Idx).Status.Terminal() {
+				used[ev.Idx] = ev.Resources
+			} else if what := ev.Kind.HistoryType(); what != "" {
 				idx := ev.Idx
 				if ev.Kind.OfExecution() {
 					idx = -1
 				}
 				e := h.event(b.Version, idx, what, ev.At, ev.Worker, ev.detail())
-				e.Again = ev.Kind == Failed
+				e.Again, e.Used = ev.Kind == Failed, ev.Resources
 				if row := h.row(b.Version, ev.Idx); row.Wake > 0 && (row.Status == stepwell.StepRetrying || row.Status == stepwell.StepWaiting) {
 					e.Wake = time.UnixMicro(row.Wake).UTC()
 				}
@@ -100,9 +103,9 @@ func (h *History) Events() []HistoryEvent {
 	}
 	for idx, r := range h.Rows {
 		if written[r.Version] && r.Status.Terminal() {
-			e := h.event(r.Version, idx, r.Status.String(), r.Ended, r.Worker, r.Error.message())
-			if r.Error != nil {
-				e.Hint = r.Error.Hint
+			e := h.event(r.Version, idx, r.Status.String(), r.Ended, r.Worker, "")
+			if e.Used = used[idx]; r.Error != nil {
+				e.Detail, e.Hint = r.Error.Message, r.Error.Hint
 			}
 			out = append(out, e)
 		}
@@ -180,13 +183,6 @@ func (ev *Event) detail() string {
 		return strings.Join(keys, ", ")
 	}
 	return ev.Reason
-}
-
-func (f *Failure) message() string {
-	if f == nil {
-		return ""
-	}
-	return f.Message
 }
 
 // rank orders events of the same moment.

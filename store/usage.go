@@ -24,6 +24,9 @@ func VersionID(workflow string, version int) string { return fmt.Sprintf("%s@%d"
 
 // Used returns what attempts of an execution have spent, for each sum that it belongs to.
 func (o *Origin) Used(s stepwell.Spending) (out []Used) {
+	if s.Resources = nil; s.None() { // the sums are those of models
+		return nil
+	}
 	version := ""
 	if o.Workflow != "" && o.WorkflowVersion > 0 {
 		version = VersionID(o.Workflow, o.WorkflowVersion)

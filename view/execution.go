@@ -44,7 +44,7 @@ func WriteExecution(w io.Writer, x *api.ExecutionDetail, output string, all bool
 	}
 	fmt.Fprintf(w, "execution  %s\npipeline   %s\nstatus     %s\ncreated    %s, %s\n", x.ID, Printable(x.Pipeline), x.Status, x.Created.Local().Format(cellTime), by)
 	for _, line := range []struct{ name, value string }{{"duration", milliseconds(x.DurationMS)}, {"retry of", string(x.Parent)}, {"stored as", string(x.Workflow)}, {"job", string(x.Job)},
-		{"tokens", tokensText(x.Usage)}, {"audio", audioText(x.Usage)}, {"cost", costText(x.Cost)}, {"late", x.Breached}} {
+		{"tokens", tokensText(x.Usage)}, {"audio", audioText(x.Usage)}, {"cost", costText(x.Cost)}, {"used", resourcesText(x.Used)}, {"late", x.Breached}} {
 		if line.value != "" {
 			fmt.Fprintf(w, "%-9s  %s\n", line.name, Printable(line.value))
 		}
@@ -150,7 +150,30 @@ func remark(s *api.Step) string {
 	if s.Items != nil {
 		parts = append(parts, CountsText(action.Counts{In: s.Items.In, Out: s.Items.Out, Failed: s.Items.Failed, Dropped: s.Items.Dropped, Skipped: s.Items.Skipped}))
 	}
+	if text := resourcesText(s.Used); text != "" {
+		parts = append(parts, text)
+	}
 	return strings.Join(parts, " ")
+}
+
+// resourcesText is what a step has used, as far as it is known.
+func resourcesText(r *api.Resources) string {
+	if r == nil {
+		return ""
+	}
+	var parts []string
+	if r.CPUSeconds > 0 {
+		parts = append(parts, fmt.Sprintf("cpu %.3gs", r.CPUSeconds))
+	}
+	for _, of := range []struct {
+		name  string
+		bytes int64
+	}{{"memory", r.MaxRSS}, {"in", r.BytesIn}, {"out", r.BytesOut}} {
+		if of.bytes > 0 {
+			parts = append(parts, of.name+" "+Size(of.bytes))
+		}
+	}
+	return strings.Join(parts, ", ")
 }
 
 // WritePreview shows what a retry or a restart would do, as three lists of steps: what is repeated, what runs again because of that, and what is kept.

@@ -3,6 +3,8 @@ package worker
 import (
 	"context"
 	"time"
+
+	"github.com/stepwell/stepwell/action"
 )
 
 // attemptContext is a context with a timeout that can also be cancelled with a cause: two contexts of the standard library
@@ -10,9 +12,10 @@ import (
 type attemptContext struct {
 	context.Context
 	until time.Time // by this machine's clock, as every deadline of a context
+	meter action.Meter
 }
 
-func newAttemptContext(parent context.Context, timeout time.Duration) (context.Context, context.CancelCauseFunc) {
+func newAttemptContext(parent context.Context, timeout time.Duration) (*attemptContext, context.CancelCauseFunc) {
 	ctx, cancel := context.WithCancelCause(parent)
 	return &attemptContext{Context: ctx, until: time.Now().Add(timeout)}, cancel
 }
@@ -23,6 +26,14 @@ func (c *attemptContext) Deadline() (time.Time, bool) {
 		return t, true
 	}
 	return c.until, true
+}
+
+// Value gives the attempt's meter too.
+func (c *attemptContext) Value(key any) any {
+	if key == any(action.MeterKey{}) {
+		return &c.meter
+	}
+	return c.Context.Value(key)
 }
 
 // Err tells a timeout from a cancellation.

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -141,7 +142,13 @@ func (a *attempt) returned(out any, err, cause error) engine.Event {
 
 // pay fills in what an attempt has used and cost since it began or resumed.
 func (a *attempt) pay(ev *engine.Event, outputs []byte) {
-	if a.r.o.Price == nil || !a.begun.Load() {
+	if !a.begun.Load() {
+		return
+	}
+	if len(a.Task.Members) == 0 { // what each step of a segment has used is not known
+		ev.Resources = cmp.Or(a.told, a.meter.Used())
+	}
+	if a.r.o.Price == nil {
 		return
 	}
 	calls := 1
@@ -149,6 +156,7 @@ func (a *attempt) pay(ev *engine.Event, outputs []byte) {
 		calls = 0 // it goes on
 	}
 	s := a.r.o.Price(a.Task.Step.Action, calls, a.started, outputs)
+	s.Resources = ev.Resources
 	ev.Cost, ev.Usage = max(0, s.Cost), s.Usage
 }
 

@@ -47,7 +47,8 @@ type Ended struct {
 	Ran     time.Duration
 	Outputs any   // as a handler returns them
 	Err     error // likewise
-	Revoked bool  // it was stopped on request
+	Used    *stepwell.Resources
+	Revoked bool // it was stopped on request
 }
 
 // Conclude is the outcome to report of an attempt that has ended elsewhere. It stores large outputs, and waits while
@@ -65,6 +66,7 @@ func (x *Remote) Conclude(e Ended) engine.Event {
 	}
 	x.started = x.r.o.Now().Add(-e.Ran)
 	x.begun.Store(true)
+	x.told = e.Used
 	ev, _ := x.outcome(e.Outputs, e.Err, cause)
 	ev.Worker = e.Worker
 	return ev

@@ -95,6 +95,8 @@ type attempt struct {
 	advanced  atomic.Bool            // it has reported Advance
 	storeAway atomic.Bool            // its time ran out while it waited for the store
 	begun     atomic.Bool            // the handler has been called
+	meter     *action.Meter          // nil: the handler runs elsewhere
+	told      *stepwell.Resources    // by the worker elsewhere; guarded by Remote.mu
 
 	calling  sync.Mutex // serialises callback
 	owning   sync.Mutex
@@ -105,7 +107,8 @@ type attempt struct {
 
 func (a *attempt) begin(ctx context.Context, r *Runner, t *engine.Task) {
 	a.describe(ctx, r, t)
-	a.ctx, a.cancel = newAttemptContext(ctx, a.timeout)
+	own, cancel := newAttemptContext(ctx, a.timeout)
+	a.ctx, a.cancel, a.meter = own, cancel, &own.meter
 	a.timer = time.AfterFunc(a.timeout, func() { a.cancel(errDeadline) })
 }
 

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -71,6 +72,7 @@ func (c *command) run(ctx context.Context) (int, error) {
 	<-drained
 	<-exited
 	waitErr := wait()
+	measure(ctx, cmd.ProcessState)
 	if stopped {
 		return 0, stopError(ctx)
 	}
@@ -207,6 +209,23 @@ func (c *command) read(streams []*os.File) {
 func signalGroup(cmd *exec.Cmd, signal syscall.Signal) {
 	// The group may be gone already: so much the better.
 	_ = syscall.Kill(-cmd.Process.Pid, signal)
+}
+
+// measure adds a program that has ended, with what it has waited for, to the resources of its attempt. Its memory counts only
+// above that of this process: on Linux, a program starts with the figure of the process that has started it.
+func measure(ctx context.Context, state *os.ProcessState) {
+	if state == nil {
+		return
+	}
+	memory := int64(0)
+	var own syscall.Rusage
+	if u, ok := state.SysUsage().(*syscall.Rusage); ok && syscall.Getrusage(syscall.RUSAGE_SELF, &own) == nil && u.Maxrss > own.Maxrss {
+		memory = int64(u.Maxrss)
+		if runtime.GOOS != "darwin" { // in KiB
+			memory *= 1024
+		}
+	}
+	action.MeterOf(ctx).Program(state.UserTime()+state.SystemTime(), memory)
 }
 
 // exitCode is the program's exit code, by the shells' convention 128 and the signal's number for a signal.

@@ -10,9 +10,11 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/action"
 	"github.com/stepwell/stepwell/action/outbound"
 )
 
@@ -20,6 +22,7 @@ import (
 // of each connection, so that no name server leads git elsewhere. Only who knows its password can use it.
 type gate struct {
 	client    *outbound.Client
+	meter     *action.Meter
 	server    *http.Server
 	transport *http.Transport
 	url       string // with the password
@@ -37,7 +40,7 @@ func openGate(ctx context.Context, client *outbound.Client) (*gate, error) {
 	if err != nil {
 		return nil, &stepwell.Error{Code: stepwell.CodeUnavailable, Message: "a port for git's connections", Err: err}
 	}
-	g := &gate{client: client, password: rand.Text()}
+	g := &gate{client: client, meter: action.MeterOf(ctx), password: rand.Text()}
 	g.base, g.ended = context.WithCancel(ctx)
 	g.url = "http://stepwell:" + g.password + "@" + listener.Addr().String()
 	g.transport = &http.Transport{DisableCompression: true, MaxResponseHeaderBytes: 256 << 10,
@@ -113,25 +116,31 @@ func (g *gate) tunnel(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var both sync.WaitGroup
-	both.Go(func() { copyAndEnd(conn, buffered) })
-	both.Go(func() { copyAndEnd(own, conn) })
+	both.Go(func() { g.meter.Traffic(0, copyAndEnd(conn, buffered)) })
+	both.Go(func() { g.meter.Traffic(copyAndEnd(own, conn), 0) })
 	both.Wait()
 }
 
-// copyAndEnd copies until the source ends, and tells the target so.
-func copyAndEnd(to net.Conn, from io.Reader) {
-	_, err := io.Copy(to, from)
+// copyAndEnd copies until the source ends, and tells the target so. It returns the number of bytes.
+func copyAndEnd(to net.Conn, from io.Reader) int64 {
+	n, err := io.Copy(to, from)
 	if half, ok := to.(interface{ CloseWrite() error }); ok && err == nil {
 		_ = half.CloseWrite()
-		return
+		return n
 	}
 	_ = to.Close()
+	return n
 }
 
 // forward passes on a request without TLS.
 func (g *gate) forward(w http.ResponseWriter, r *http.Request) {
 	out := r.Clone(r.Context())
 	out.RequestURI = ""
+	sent := &counted{ReadCloser: r.Body}
+	if r.Body != nil && r.Body != http.NoBody {
+		out.Body = sent
+	}
+	defer func() { g.meter.Traffic(0, sent.n.Load()) }()
 	for _, name := range []string{"Proxy-Authorization", "Proxy-Connection", "Connection"} {
 		out.Header.Del(name)
 	}
@@ -151,5 +160,19 @@ func (g *gate) forward(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	w.WriteHeader(response.StatusCode)
-	_, _ = io.Copy(w, response.Body) // an end that comes early is git's to notice
+	n, _ := io.Copy(w, response.Body) // an end that comes early is git's to notice
+	g.meter.Traffic(n, 0)
+}
+
+// counted is a body whose bytes are counted as they are read.
+type counted struct {
+	io.ReadCloser
+	n atomic.Int64
+}
+
+// Read implements io.Reader.
+func (c *counted) Read(p []byte) (int, error) {
+	n, err := c.ReadCloser.Read(p)
+	c.n.Add(int64(n))
+	return n, err
 }

@@ -1,12 +1,14 @@
 package git_test
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/action"
 	"github.com/stepwell/stepwell/action/actiontest"
 )
 
@@ -48,6 +50,18 @@ func TestRun(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// An attempt knows what git has brought over the network, and the processor time of git and of the command.
+func TestResources(t *testing.T) {
+	o := newOrigin(t)
+	o.commit(map[string]string{"noise": noise(200_000)})
+	var meter action.Meter
+	call := actiontest.Call{Execution: "x", Params: params{"repo": o.url, "command": "true"}}
+	succeeds(t, actiontest.Run(context.WithValue(t.Context(), action.MeterKey{}, &meter), o.rig().action, call))
+	if used := meter.Used(); used == nil || used.BytesIn < 100_000 || used.BytesIn > 10_000_000 || used.BytesOut < 100 || used.CPUSeconds <= 0 {
+		t.Errorf("the attempt has used %+v", used)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/action"
 )
 
 // Request is a request to send.
@@ -278,6 +279,7 @@ func (x *exchange) finish(err error) {
 		return
 	}
 	x.ended = time.Now()
+	action.MeterOf(x.outer).Traffic(x.received.Load(), x.sent.Load())
 	x.watch.stop()
 	x.cancel(nil)
 	x.stop()

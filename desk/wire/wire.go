@@ -210,7 +210,9 @@ type Outcome struct {
 	Defer        bool            `json:"defer,omitempty"` // does not count as an attempt
 	RanMS        float64         `json:"ran_ms,omitempty"`
 	Wait         *Wait           `json:"wait,omitempty"`
-	Log          []Line          `json:"log,omitempty"` // the last lines
+	// Resources are what the attempt has used of machine and network, where the worker knows. Values below zero count as zero.
+	Resources *stepwell.Resources `json:"resources,omitempty"`
+	Log       []Line              `json:"log,omitempty"` // the last lines
 	// Of a task with members, Output is not used.
 	Members []MemberOutcome `json:"members,omitempty"`
 	Member  string          `json:"member,omitempty"`  // of a failed one: that Error is about

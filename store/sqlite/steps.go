@@ -66,15 +66,20 @@ func statusMask(statuses []stepwell.StepStatus) (mask int64) {
 func scanStep(rows *sql.Rows, s *store.Step, before ...any) error {
 	var action, name, worker, external sql.NullString
 	var seq, queued, started, ended, wake, cost, input, output, audio sql.NullInt64
-	var failure, counted []byte
+	var failure, counted, resources []byte
 	err := rows.Scan(append(before, &s.Idx, &seq, &s.Status, &s.Attempt, &s.Key, &action, &name, &s.Output, &s.Input, &failure, &worker,
-		&queued, &started, &ended, &wake, &external, &cost, &counted, &input, &output, &audio)...)
+		&queued, &started, &ended, &wake, &external, &cost, &counted, &input, &output, &audio, &resources)...)
 	if err != nil {
 		return err
 	}
 	s.Action, s.Name, s.Worker, s.Seq = action.String, name.String, worker.String, int32(seq.Int64)
 	s.Queued, s.Started, s.Ended, s.Wake = queued.Int64, started.Int64, ended.Int64, wake.Int64
 	s.External, s.Cost, s.Usage = external.String, cost.Int64, stepwell.Usage{InputTokens: input.Int64, OutputTokens: output.Int64, AudioMillis: audio.Int64}
+	if resources != nil {
+		if err := json.Unmarshal(resources, &s.Resources); err != nil {
+			return err
+		}
+	}
 	if counted != nil {
 		if err := json.Unmarshal(counted, &s.Counted); err != nil {
 			return err

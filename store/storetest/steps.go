@@ -28,14 +28,16 @@ var steps = []promise{
 	{"a row reads back as it was written", func(f *fixture) {
 		f.begin(1)
 		full := engine.StepRow{Idx: 9, Seq: 3, Status: stepwell.StepFailed, Attempt: 2, Key: "s:x", Action: "do.s", Output: []byte(`{"a":1}`), Input: []byte(`{"i":[1,2]}`),
-			Error: &engine.Failure{Code: stepwell.CodeFailed, Message: `it "broke"`, Hint: "mend it", Step: "a"}, Worker: "w2", Queued: at(1), Started: at(2), Ended: at(3), Cost: 1_250_000, Usage: stepwell.Usage{InputTokens: 1000, OutputTokens: 37, AudioMillis: 2500}, Counted: &engine.Items{In: 7, Out: 5, Failed: 2, Skipped: 1}}
+			Error: &engine.Failure{Code: stepwell.CodeFailed, Message: `it "broke"`, Hint: "mend it", Step: "a"}, Worker: "w2", Queued: at(1), Started: at(2), Ended: at(3), Cost: 1_250_000, Usage: stepwell.Usage{InputTokens: 1000, OutputTokens: 37, AudioMillis: 2500, Resources: &stepwell.Resources{CPUSeconds: 1.25, MaxRSS: 1 << 30, BytesIn: 7, BytesOut: 9}}, Counted: &engine.Items{In: 7, Out: 5, Failed: 2, Skipped: 1}}
 		wait := engine.StepRow{Idx: 1, Status: stepwell.StepWaiting, Attempt: 1, Wake: at(50), Queued: at(1), Started: at(2), External: "event:π", Cost: -1}
 		f.commit(f.next(1, 2, full, wait))
 		got := f.steps(1, store.StepFilter{From: 9})
 		equal(f, "steps", len(got), 1)
 		equal(f, "failure", *got[0].Error, *full.Error)
 		equal(f, "items", *got[0].Items(), *full.Counted)
+		equal(f, "resources", *got[0].Resources, *full.Resources)
 		got[0].Error, got[0].Counted, full.Error, full.Counted = nil, nil, nil, nil // Again is not read back
+		got[0].Resources, full.Resources = nil, nil
 		equal(f, "row", got[0].StepRow, full)
 		wait.Key, wait.Action = "b", "do.b"
 		equal(f, "waiting row", f.steps(1, store.StepFilter{Key: "b"})[0].StepRow, wait)

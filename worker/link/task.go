@@ -176,7 +176,7 @@ func (t *task) takeLines() []wire.Line {
 
 // outcomeOf turns the pool's report into a document.
 func (w *Worker) outcomeOf(t *task, ev *engine.Event) *wire.Outcome {
-	o := &wire.Outcome{ID: t.id, RanMS: float64(max(0, ev.At-ev.Started)) / 1000}
+	o := &wire.Outcome{ID: t.id, RanMS: float64(max(0, ev.At-ev.Started)) / 1000, Resources: ev.Resources}
 	if ev.Failure != nil {
 		o.Error = &wire.Error{Code: ev.Failure.Code, Message: ev.Failure.Message, Hint: ev.Failure.Hint}
 	}

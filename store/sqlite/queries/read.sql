@@ -40,7 +40,7 @@ WITH RECURSIVE run (idx, until, version, at) AS (
     SELECT idx + 1, until, version, at FROM run WHERE idx + 1 < until
 )
 SELECT idx, seq, status, attempt, key, action, name, output, input, failure, worker, queued, started, ended, wake, external, cost, counted,
-    input_tokens, output_tokens, audio
+    input_tokens, output_tokens, audio, resources
 FROM (
     SELECT p.idx, r.seq, r.output, r.worker, r.started, r.ended,
         coalesce(r.attempt, 0) AS attempt,
@@ -49,7 +49,7 @@ FROM (
         p.definition ->> 'name' AS name,
         r.rare ->> 'i' AS input, r.rare -> 'f' AS failure, r.rare ->> 'w' AS wake,
         r.rare ->> 'x' AS external, r.rare ->> 'c' AS cost, r.rare -> 'n' AS counted,
-        r.rare ->> 'in' AS input_tokens, r.rare ->> 'out' AS output_tokens, r.rare ->> 'audio' AS audio,
+        r.rare ->> 'in' AS input_tokens, r.rare ->> 'out' AS output_tokens, r.rare ->> 'audio' AS audio, r.rare -> 'res' AS resources,
         CASE WHEN r.status >= 5 THEN r.status WHEN p.version >= coalesce(r.version, 0) THEN 1 ELSE coalesce(r.status, 0) END AS status,
         CASE WHEN r.status >= 5 THEN r.queued WHEN p.version >= coalesce(r.version, 0) THEN p.at ELSE r.queued END AS queued
     FROM (
@@ -88,7 +88,7 @@ WITH found AS MATERIALIZED (
 )
 SELECT f.idx, f.seq, f.status, f.attempt, coalesce(f.rare ->> 'k', n.definition ->> 'id', '#' || f.idx), coalesce(f.rare ->> 'a', n.definition ->> 'action'),
     n.definition ->> 'name', f.output, f.rare ->> 'i', f.rare -> 'f', f.worker, f.queued, f.started, f.ended, f.rare ->> 'w', f.rare ->> 'x', f.rare ->> 'c', f.rare -> 'n',
-    f.rare ->> 'in', f.rare ->> 'out', f.rare ->> 'audio'
+    f.rare ->> 'in', f.rare ->> 'out', f.rare ->> 'audio', f.rare -> 'res'
 FROM found f LEFT JOIN named n ON n.idx = f.idx
 ORDER BY f.idx
 

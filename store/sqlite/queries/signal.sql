@@ -41,7 +41,7 @@ SELECT x.id, x.pipeline, r.idx, r.seq, r.status, r.attempt,
     coalesce(r.rare ->> 'a', d.body ->> ('$.steps[' || r.idx || '].action')),
     d.body ->> ('$.steps[' || r.idx || '].name'),
     r.output, r.rare ->> 'i', r.rare -> 'f', r.worker, r.queued, r.started, r.ended, r.rare ->> 'w', r.rare ->> 'x', r.rare ->> 'c', r.rare -> 'n',
-    r.rare ->> 'in', r.rare ->> 'out', r.rare ->> 'audio'
+    r.rare ->> 'in', r.rare ->> 'out', r.rare ->> 'audio', r.rare -> 'res'
 FROM waiting w
     JOIN execution x ON x.no = w.execution AND x.status < 4
     JOIN step r ON r.execution = w.execution AND r.idx = w.idx AND r.status = 4 AND r.rare ->> 'x' = w.external
