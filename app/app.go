@@ -18,6 +18,7 @@ import (
 	"github.com/stepwell/stepwell/action/ai"
 	"github.com/stepwell/stepwell/action/builtin"
 	"github.com/stepwell/stepwell/action/git"
+	"github.com/stepwell/stepwell/action/helm"
 	"github.com/stepwell/stepwell/action/httpcall"
 	"github.com/stepwell/stepwell/action/kube"
 	"github.com/stepwell/stepwell/action/media"
@@ -174,6 +175,7 @@ func actions(o *Options) (*action.Registry, *outbound.Client, error) {
 		func() error { return httpcall.Register(r, client) },
 		func() error { return ai.Register(r, client) },
 		func() error { return git.Register(r, client, o.gitOptions(commands)) },
+		func() error { return helm.Register(r, client, helm.Options{Clusters: o.clusters}) },
 		func() error { return media.Register(r, media.Find()) },
 		func() error { return service.Register(r, o.Services) },
 		func() error { return o.shareStreams(r) },

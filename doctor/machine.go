@@ -13,6 +13,7 @@ import (
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/action"
 	"github.com/stepwell/stepwell/action/git"
+	"github.com/stepwell/stepwell/action/helm"
 	"github.com/stepwell/stepwell/app"
 	"github.com/stepwell/stepwell/secret"
 	"github.com/stepwell/stepwell/store"
@@ -232,6 +233,13 @@ func (e *examination) tools(ctx context.Context) {
 		e.warn("git", stepwell.HintOf(err)+", if you need it", "%v", err)
 	} else {
 		e.fine("git", "%s, version %s, for %s", path, version, git.Name)
+	}
+	if len(e.App.Kubernetes.Clusters) > 0 {
+		if path, version, err := helm.Version(ctx); err != nil {
+			e.warn("helm", stepwell.HintOf(err)+", if you need it", "%v", err)
+		} else {
+			e.fine("helm", "%s, version %s, for %s", path, version, helm.Install)
+		}
 	}
 	for _, t := range []struct{ name, use string }{
 		{"ffprobe", "media.metadata describes video and sound with it; without it only MP4 and QuickTime"},

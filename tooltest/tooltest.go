@@ -32,12 +32,13 @@ var (
 	DuckDB = Tool{Dir: "stac/geoparquet/geoparquettest/duckdb", Cgo: true, Purpose: "not read back with DuckDB"}
 	Daprd  = Tool{Dir: "action/service/daprtest/daprd", Purpose: "not tried with a real Dapr sidecar"}
 	Kube   = Tool{Dir: "action/kube/kubetest/controlplane", Long: true, Purpose: "not tried with a real Kubernetes control plane"}
+	Helm   = Tool{Dir: "action/helm/helmtest/helm", Long: true, Purpose: "not tried with the real helm"}
 	Image  = Tool{Dir: "deploy/image", Purpose: "no container image is built"}
 	Check  = Tool{Dir: "deploy/check", Purpose: "the compose file and the chart are not checked"}
 )
 
 // All are the programs, for those who build them beforehand.
-var All = []Tool{DuckDB, Daprd, Kube, Image, Check}
+var All = []Tool{DuckDB, Daprd, Kube, Helm, Image, Check}
 
 // Path is the path of the program, built when it is missing: for the first time that takes the module proxy and, for
 // large ones, minutes. When it cannot be built the test is skipped with one line; if CI is "true" it fails.

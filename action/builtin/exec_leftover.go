@@ -28,20 +28,21 @@ const holderFile = "holder"
 
 // makeScratch makes the folder of one call. It has the step's own name, so that the process that takes
 // the step up after a crash finds the command that its predecessor has left running, and ends it: a
-// killed Stepwell cannot. A folder in use by a living process is left alone.
-func makeScratch(call *action.Call) (string, error) {
+// killed Stepwell cannot. A folder in use by a living process is left alone, and the call is then not the only one.
+func makeScratch(call *action.Call) (dir string, alone bool, err error) {
 	sum := sha256.Sum256([]byte(call.IdempotencyKey()))
-	dir := filepath.Join(os.TempDir(), fmt.Sprintf("stepwell-exec-%d-%x", os.Getuid(), sum[:12]))
+	dir = filepath.Join(os.TempDir(), fmt.Sprintf("stepwell-exec-%d-%x", os.Getuid(), sum[:12]))
 	for range 2 {
-		err := os.Mkdir(dir, 0o700)
+		err = os.Mkdir(dir, 0o700)
 		if err == nil || !errors.Is(err, fs.ErrExist) {
-			return dir, err
+			return dir, true, err
 		}
 		if !takeOver(dir, call.Host) {
 			break
 		}
 	}
-	return os.MkdirTemp("", "stepwell-exec-")
+	dir, err = os.MkdirTemp("", "stepwell-exec-")
+	return dir, false, err
 }
 
 // takeOver kills processes of a folder whose owner is dead, and removes the folder. Unless the owner is certainly dead

@@ -61,13 +61,14 @@ func clean(text string) string {
 
 // tail keeps the last bytes written to it.
 type tail struct {
-	ring []byte
-	next int  // where the next byte goes
-	full bool // the ring has gone round
-	lost bool // something was overwritten
+	size int
+	ring []byte // grows to size
+	next int    // where the next byte goes
+	full bool   // the ring has gone round
+	lost bool   // something was overwritten
 }
 
-func newTail(size int) *tail { return &tail{ring: make([]byte, size)} }
+func newTail(size int) *tail { return &tail{size: size, ring: make([]byte, min(size, maxCapture))} }
 
 // newTailOf is a smaller tail of another one's text.
 func newTailOf(t *tail, size int) *tail {
@@ -77,6 +78,9 @@ func newTailOf(t *tail, size int) *tail {
 }
 
 func (t *tail) write(p []byte) {
+	if n := t.next + len(p); n >= len(t.ring) && len(t.ring) < t.size {
+		t.ring = append(t.ring, make([]byte, min(max(n+1, 2*len(t.ring)), t.size)-len(t.ring))...)
+	}
 	if t.full && len(p) > 0 || t.next+len(p) > len(t.ring) {
 		t.lost = true
 	}

@@ -1,6 +1,7 @@
 package builtin
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"os"
@@ -21,6 +22,7 @@ type Programs struct {
 	box     *sandbox.Sandbox // nil: commands are not confined
 	scratch string           // what the command must not reach
 	own     string           // the command's own folder, in scratch
+	alone   bool
 }
 
 // OpenPrograms makes the temporary folders of a call; Close removes them. CodeDenied when commands may not run here.
@@ -30,7 +32,7 @@ func OpenPrograms(ctx context.Context, call *action.Call, o Options) (*Programs,
 	if p.box, err = p.handler.sandbox(ctx); err != nil {
 		return nil, err
 	}
-	if p.scratch, err = makeScratch(call); err != nil {
+	if p.scratch, p.alone, err = makeScratch(call); err != nil {
 		return nil, &stepwell.Error{Code: stepwell.CodeUnavailable, Message: "temporary directory of the command", Err: err}
 	}
 	if p.own, err = makeOwn(p.scratch, p.box); err != nil {
@@ -66,6 +68,9 @@ func (p *Programs) Admits(dir string) error {
 	}
 	return admitted(p.box, dir)
 }
+
+// Alone reports that no other process of this machine runs a program of the step: what a dead one had left running was ended.
+func (p *Programs) Alone() bool { return p.alone }
 
 // Confined reports whether the command is confined.
 func (p *Programs) Confined() bool { return p.box != nil }
@@ -123,16 +128,15 @@ type Tool struct {
 	Stdin []byte
 	Files []*os.File        // which it and what it starts hold open
 	Line  func(line string) // is told of each line of standard output. Defaults to nobody
+	Keep  int               // bytes at the end of standard output that are returned. Defaults to 64 KiB
+	Grace time.Duration     // how long it may go on after it was asked to end. Defaults to 2 seconds
 }
 
-// toolGrace is how long a tool may go on after it was asked to end.
-const toolGrace = 2 * time.Second
-
-// Tool runs a tool. It returns the exit code and the last 64 KiB of standard output and 4 KiB of standard error. The
+// Tool runs a tool. It returns the exit code and the end of standard output and the last 4 KiB of standard error. The
 // error is that of a tool that could not be started, or was stopped because ctx ended.
 func (p *Programs) Tool(ctx context.Context, t Tool) (code int, stdout, stderr string, err error) {
-	c := command{argv: t.Argv, env: t.Env, dir: t.Dir, stdin: t.Stdin, files: t.Files, scratch: p.scratch, grace: toolGrace, host: p.call.Host,
-		stdout: newTail(maxCapture), stderr: newTail(maxMessage)}
+	c := command{argv: t.Argv, env: t.Env, dir: t.Dir, stdin: t.Stdin, files: t.Files, scratch: p.scratch, grace: cmp.Or(t.Grace, 2*time.Second), host: p.call.Host,
+		stdout: newTail(cmp.Or(t.Keep, maxCapture)), stderr: newTail(maxMessage)}
 	c.line = func(stream, line string) {
 		if t.Line != nil && stream == "stdout" {
 			t.Line(line)

@@ -187,6 +187,9 @@ func (c *Cluster) Namespace(ctx context.Context, asked string) (string, error) {
 	return "", stepwell.Errorf(stepwell.CodeDenied, fmt.Sprintf("kubernetes.clusters.%s.namespaces lists those that steps may use", c.id), "steps may not use the namespace %s of the cluster %s", asked, c.id)
 }
 
+// Everywhere reports whether steps may work in every namespace, and so with what belongs to none.
+func (c *Cluster) Everywhere() bool { return slices.Contains(c.access.Namespaces, "*") }
+
 func (c *Cluster) defaultNamespace(ctx context.Context) (string, error) {
 	if c.access.Namespace != "" || c.IsService() {
 		return cmp.Or(c.access.Namespace, DefaultNamespace), nil

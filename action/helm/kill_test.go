@@ -1,0 +1,197 @@
+package helm_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stepwell/stepwell/action/helm"
+	"github.com/stepwell/stepwell/action/kube"
+	"github.com/stepwell/stepwell/app"
+	"github.com/stepwell/stepwell/conductor"
+	"github.com/stepwell/stepwell/definition"
+)
+
+// killDir in the environment makes the test binary the process that is killed.
+const killDir = "STEPWELL_TEST_KILL_HELM"
+
+// TestKillChild is a process that runs the execution of a folder to its end, or until it is killed.
+func TestKillChild(t *testing.T) {
+	dir := os.Getenv(killDir)
+	if dir == "" {
+		t.Skip("it is the other half of TestKill")
+	}
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	defer stop()
+	a, err := app.New(ctx, app.Options{DB: filepath.Join(dir, "kill.db"), Log: slog.New(slog.DiscardHandler), Kubernetes: kube.Options{Clusters: map[string]kube.Access{"here": {Kubeconfig: filepath.Join(dir, "kubeconfig")}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	running := make(chan error, 1)
+	go func() { running <- errors.Join(a.Run(ctx), a.Close()) }()
+	execution := filepath.Join(dir, "execution")
+	raw, err := os.ReadFile(execution)
+	if err == nil {
+		err = a.Conductor.Recover(ctx, string(raw))
+	} else {
+		raw, err = start(ctx, a, dir)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(execution, raw, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		x, err := a.Store.Execution(ctx, string(raw))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if x.Status.Terminal() {
+			fmt.Println("ENDED", x.Status)
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	stop()
+	<-running
+}
+
+func start(ctx context.Context, a *app.App, dir string) ([]byte, error) {
+	p, err := a.Conductor.Register(ctx, &definition.Definition{Name: "kill", Steps: []definition.Step{{ID: "deploy", Action: helm.Install, Params: params{
+		"release": "app", "chart": "greeting", "values": params{"text": "killed"}}}}})
+	if err != nil {
+		return nil, err
+	}
+	id, err := a.Conductor.Start(ctx, conductor.Request{Pipeline: p, Dir: filepath.Join(dir, "charts")})
+	return []byte(id), err
+}
+
+// The calls of helm for one installation: its version, what is there, what the chart renders to, the work, what is there now.
+const helmCalls = 5
+
+// TestKill kills this process at every point of an installation and of an upgrade: as helm is called for the nth time, so that helm goes on
+// alone; when it has ended; and together with helm in the midst of its work. Whatever was done before, the next process completes the step, and what
+// was done is not done twice. Without STEPWELL_TEST_LONG it has the points that leave most behind.
+func TestKill(t *testing.T) {
+	points := []string{"both", "in 4", "after 4"}
+	if os.Getenv("STEPWELL_TEST_LONG") != "" {
+		points = []string{"both"}
+		for n := 1; n <= helmCalls; n++ {
+			points = append(points, fmt.Sprintf("in %d", n), fmt.Sprintf("after %d", n))
+		}
+	}
+	for _, point := range points {
+		for _, upgrade := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, upgrade %t", point, upgrade), func(t *testing.T) { t.Parallel(); kill(t, point, upgrade) })
+		}
+	}
+}
+
+// killing is helm with a process above it that is killed.
+const killing = `#!/bin/sh
+cd %[1]s || exit 9
+n=$(($(cat count 2>/dev/null || echo 0) + 1)); echo $n > count
+point=$(cat point)
+[ -e killed ] && point=
+cd "$OLDPWD" || exit 9
+case "$point" in
+"in $n") touch %[1]s/killed; kill -9 $PPID;;
+"after $n") %[2]s "$@"; touch %[1]s/killed; kill -9 $PPID; exit;;
+both) if [ $n = 4 ]; then echo $$ $PPID > %[1]s/working; fi;;
+esac
+exec %[2]s "$@"
+`
+
+func kill(t *testing.T, point string, upgrade bool) {
+	r := newRig(t)
+	dir := t.TempDir()
+	r.dir = filepath.Join(dir, "charts")
+	hook := files{"templates/hook.yaml": "{{ if eq .Values.text \"killed\" }}\n" + hookPod + "{{ end }}\n"}
+	r.chart("greeting", chartFiles(hook))
+	want := []string{"1 deployed"}
+	if upgrade {
+		r.mustHelm("upgrade", "app", "greeting", "--install")
+		want = []string{"1 superseded", "2 deployed"}
+	}
+	r.write(filepath.Join(dir, "bin", "helm"), fmt.Sprintf(killing, dir, helmProgram(t)))
+	if err := os.Chmod(filepath.Join(dir, "bin", "helm"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	r.write(filepath.Join(dir, "point"), point)
+	r.write(filepath.Join(dir, "kubeconfig"), r.cluster.Kubeconfig(r.namespace))
+	child := func() *exec.Cmd {
+		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestKillChild$", "-test.timeout=90s")
+		cmd.Env = append(os.Environ(), killDir+"="+dir, "PATH="+filepath.Join(dir, "bin")+":"+os.Getenv("PATH"), "TMPDIR="+dir)
+		return cmd
+	}
+	first := child()
+	if point == "both" {
+		if err := first.Start(); err != nil {
+			t.Fatal(err)
+		}
+		r.killBoth(dir)
+		_ = first.Wait() // killed
+		if upgrade {
+			want = []string{"1 superseded", "2 superseded", "3 superseded", "4 deployed"}
+			r.wantRevisions("app", "1 deployed", "2 pending-upgrade")
+		} else {
+			r.wantRevisions("app", "1 pending-install")
+		}
+	} else {
+		go r.endHooks()
+		if out, _ := first.CombinedOutput(); strings.Contains(string(out), "ENDED") {
+			t.Fatalf("the process was not killed: %s", out)
+		}
+	}
+	if point == "both" {
+		go r.endHooks()
+	}
+	if out, _ := child().CombinedOutput(); !strings.Contains(string(out), "ENDED completed") {
+		t.Fatalf("the next process: %s; revisions %q", out, r.revisions("app"))
+	}
+	got := r.revisions("app")
+	t.Log(got)
+	deployed := got[len(got)-1]
+	if !strings.HasSuffix(deployed, " deployed") || point == "after 4" && fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("the release has revisions %q, want %q", got, want)
+	}
+	if r.text("app") != "killed" {
+		t.Errorf("the chart's value is %q", r.text("app"))
+	}
+}
+
+// killBoth kills helm and the process above it once the hook runs.
+func (r *rig) killBoth(dir string) {
+	r.t.Helper()
+	r.eventually("the hook's pod", func() bool {
+		_, err := r.cluster.Do(r.t.Context(), "GET", "/api/v1/namespaces/"+r.namespace+"/pods/app-hook", nil)
+		return err == nil
+	})
+	raw, err := os.ReadFile(filepath.Join(dir, "working"))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.write(filepath.Join(dir, "killed"), "")
+	for _, pid := range strings.Fields(string(raw)) {
+		if out, err := exec.Command("kill", "-9", pid).CombinedOutput(); err != nil {
+			r.t.Errorf("%v %s", err, out)
+		}
+	}
+}
+
+// endHooks lets every hook's pod succeed until the test ends.
+func (r *rig) endHooks() {
+	path := "/api/v1/namespaces/" + r.namespace + "/pods/app-hook/status"
+	for r.t.Context().Err() == nil {
+		_, _ = r.cluster.Patch(r.t.Context(), path, map[string]any{"status": map[string]any{"phase": "Succeeded"}}) // there may be none
+		time.Sleep(20 * time.Millisecond)
+	}
+}
