@@ -20,10 +20,17 @@ func Decode(raw []byte) (any, error) { return decode(string(raw), nil) }
 
 func decode(src string, b jsonvalue.Budget) (any, error) {
 	v, err := jsonvalue.Decode(src, b)
+	return v, decodeError(err, src)
+}
+
+// Check returns the error of Decode. It makes no value, and keeps nothing of src.
+func Check(src string) error { return decodeError(jsonvalue.Check(src), src) }
+
+func decodeError(err error, src string) error {
 	e, ok := err.(*jsonvalue.Error)
 	switch {
 	case !ok:
-		return v, err
+		return err
 	case e.Err != nil:
 		err = e.Err
 	case e.TooDeep:
@@ -31,7 +38,7 @@ func decode(src string, b jsonvalue.Budget) (any, error) {
 	default:
 		err = failf(CodeValue, "%s", e.Message)
 	}
-	return nil, located(err, src, e.Off)
+	return located(err, src, e.Off)
 }
 
 // Pay implements jsonvalue.Budget.

@@ -6,9 +6,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unsafe"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/engine"
+	"github.com/stepwell/stepwell/expr/jsonvalue"
 )
 
 // These are the parts of a commit that every database stores in the same way.
@@ -28,17 +30,36 @@ type Extra struct {
 	Counted *engine.Items `json:"n,omitempty"`
 }
 
-// ExtraOf returns a row's rare columns.
+// ExtraOf returns a row's rare columns without its Input, which Append takes by itself.
 func ExtraOf(r *engine.StepRow) Extra {
-	return Extra{Key: r.Key, Action: r.Action, Input: string(r.Input), Failure: r.Error, Wake: r.Wake, External: r.External, Cost: r.Cost, Usage: r.Usage, Counted: r.Counted}
+	return Extra{Key: r.Key, Action: r.Action, Failure: r.Error, Wake: r.Wake, External: r.External, Cost: r.Cost, Usage: r.Usage, Counted: r.Counted}
 }
 
-// Encode returns nil if there is none of it, which holds for nearly every row.
+// Encode returns nil if there is none of it.
 func (x *Extra) Encode() ([]byte, error) {
-	if *x == (Extra{}) {
-		return nil, nil
+	rest := *x
+	rest.Input = ""
+	return rest.Append(nil, []byte(x.Input))
+}
+
+// Append adds the JSON of rare columns, of which Input is not x's but the given one, or nothing if there is none of it. Most rows
+// have none, or have nothing but the rendered params, which are quoted here once, without the escapes that HTML needs.
+func (x *Extra) Append(to, input []byte) ([]byte, error) {
+	none := *x == Extra{}
+	if len(input) > 0 {
+		to = jsonvalue.AppendQuoted(append(to, `{"i":`...), unsafe.String(unsafe.SliceData(input), len(input)))
+		if none {
+			return append(to, '}'), nil
+		}
 	}
-	return json.Marshal(x)
+	if none {
+		return to, nil
+	}
+	rest, err := json.Marshal(x)
+	if len(input) > 0 && err == nil {
+		rest[0] = ','
+	}
+	return append(to, rest...), err
 }
 
 // DecodeExtra sets a row's rare columns from what Encode returned.

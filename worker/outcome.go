@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"time"
+	"unsafe"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/action"
@@ -327,7 +328,7 @@ func encode(out any) (raw []byte, err error) {
 	if len(raw) > MaxOutput {
 		return nil, outputsTooLarge()
 	}
-	if _, err = expr.Decode(raw); raw[0] != '{' || err != nil && !json.Valid(raw) {
+	if err = expr.Check(unsafe.String(unsafe.SliceData(raw), len(raw))); raw[0] != '{' || err != nil && !json.Valid(raw) {
 		return nil, action.Invalid(`return an object such as {"result": …}`, "the outputs are not a JSON object")
 	}
 	if err != nil { // never store unreadable outputs

@@ -16,6 +16,25 @@ import (
 // duplicate keys wins. Errors are *Error.
 func Decode(src string, b Budget) (v any, err error) {
 	d := decoder{src: src, budget: b}
+	return d.all()
+}
+
+// Check returns the error of Decode without a budget. It makes no value, and keeps nothing of src.
+func Check(src string) error {
+	d := decoder{src: src, dry: true}
+	_, err := d.all()
+	return err
+}
+
+// decoder strings share memory with src.
+type decoder struct {
+	src    string
+	off    int
+	budget Budget
+	dry    bool // no value is made
+}
+
+func (d *decoder) all() (v any, err error) {
 	defer func() {
 		switch p := recover().(type) {
 		case nil:
@@ -30,13 +49,6 @@ func Decode(src string, b Budget) (v any, err error) {
 		panic(d.fault("text follows the value"))
 	}
 	return v, nil
-}
-
-// decoder strings share memory with src.
-type decoder struct {
-	src    string
-	off    int
-	budget Budget
 }
 
 // failed is the panic that ends a decoder.
@@ -86,9 +98,15 @@ func (d *decoder) value(depth int) any {
 	case c == '{':
 		return d.object(depth)
 	case c == '[':
-		return d.array(depth)
+		if list := d.array(depth); !d.dry {
+			return list
+		}
+		return nil
 	case c == '"':
-		return d.string()
+		if s := d.string(); !d.dry {
+			return s
+		}
+		return nil
 	case c == '-' || c >= '0' && c <= '9':
 		return d.number()
 	}
@@ -108,7 +126,10 @@ var literals = [...]struct {
 
 func (d *decoder) object(depth int) any {
 	d.off++
-	m := map[string]any{}
+	var m map[string]any
+	if !d.dry {
+		m = map[string]any{}
+	}
 	d.space()
 	if d.peek() == '}' {
 		d.off++
@@ -123,7 +144,9 @@ func (d *decoder) object(depth int) any {
 			panic(d.fault("expected a colon"))
 		}
 		d.off++
-		m[key] = d.value(depth + 1)
+		if v := d.value(depth + 1); !d.dry {
+			m[key] = v
+		}
 		d.pay(0, 1)
 		switch d.space(); d.peek() {
 		case ',':
@@ -137,7 +160,7 @@ func (d *decoder) object(depth int) any {
 	}
 }
 
-func (d *decoder) array(depth int) any {
+func (d *decoder) array(depth int) []any {
 	d.off++
 	list := []any{}
 	d.space()
@@ -146,7 +169,9 @@ func (d *decoder) array(depth int) any {
 		return list
 	}
 	for {
-		list = AppendDoubling(list, d.value(depth+1))
+		if v := d.value(depth + 1); !d.dry {
+			list = AppendDoubling(list, v)
+		}
 		switch d.space(); d.peek() {
 		case ',':
 			d.off++
@@ -223,23 +248,19 @@ func Integer(text string) any {
 func (d *decoder) string() string {
 	d.off++
 	start := d.off
-	for d.off < len(d.src) {
-		switch c := d.src[d.off]; {
-		case c == '"':
-			s := d.src[start:d.off]
-			d.off++
-			if !utf8.ValidString(s) {
-				s = strings.ToValidUTF8(s, "\ufffd")
-			}
-			return s
-		case c == '\\':
-			return d.escaped(start)
-		case c < ' ':
-			panic(d.fault("a control character in a string"))
-		}
+	d.off += special(d.src[start:])
+	switch c := d.peek(); {
+	case c == '"':
+		s := d.src[start:d.off]
 		d.off++
+		if !utf8.ValidString(s) {
+			s = strings.ToValidUTF8(s, "\ufffd")
+		}
+		return s
+	case c == '\\':
+		return d.escaped(start)
 	}
-	panic(d.fault(""))
+	panic(d.fault("a control character in a string"))
 }
 
 // escaped continues a string at its first backslash.

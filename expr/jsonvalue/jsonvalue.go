@@ -5,6 +5,7 @@ package jsonvalue
 
 import (
 	"math"
+	"math/bits"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -55,24 +56,13 @@ const hexDigits = "0123456789abcdef"
 // AppendQuoted writes a JSON string; invalid UTF-8 becomes U+FFFD.
 func AppendQuoted(out []byte, s string) []byte {
 	out = append(out, '"')
-	start := 0
-	for i := 0; i < len(s); {
-		c := s[i]
-		if c >= utf8.RuneSelf {
-			r, size := utf8.DecodeRuneInString(s[i:])
-			if r == utf8.RuneError && size == 1 {
-				out = append(append(out, s[start:i]...), "\ufffd"...)
-				start = i + 1
-			}
-			i += size
-			continue
+	for {
+		n := special(s)
+		out = appendText(out, s[:n])
+		if n == len(s) {
+			return append(out, '"')
 		}
-		if c >= ' ' && c != '"' && c != '\\' {
-			i++
-			continue
-		}
-		out = append(out, s[start:i]...)
-		switch c {
+		switch c := s[n]; c {
 		case '"', '\\':
 			out = append(out, '\\', c)
 		case '\n':
@@ -84,8 +74,36 @@ func AppendQuoted(out []byte, s string) []byte {
 		default:
 			out = append(out, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
 		}
-		i++
-		start = i
+		s = s[n+1:]
 	}
-	return append(append(out, s[start:]...), '"')
+}
+
+// appendText adds a text without escapes.
+func appendText(out []byte, s string) []byte {
+	if utf8.ValidString(s) {
+		return append(out, s...)
+	}
+	for _, r := range s { // each byte that is no UTF-8 is U+FFFD
+		out = utf8.AppendRune(out, r)
+	}
+	return out
+}
+
+// special returns where the first byte of a text is that a JSON string escapes, which is a quote, a backslash or a control
+// character, or the length of the text. It looks at eight bytes at once: the lowest high bit of each term below stands at the first
+// byte that is zero, or less than ' '; the bits above that one may be wrong.
+func special(s string) int {
+	const ones, highs = 0x0101010101010101, 0x8080808080808080
+	i := 0
+	for ; i+8 <= len(s); i += 8 {
+		b := s[i : i+8]
+		w := uint64(b[0]) | uint64(b[1])<<8 | uint64(b[2])<<16 | uint64(b[3])<<24 | uint64(b[4])<<32 | uint64(b[5])<<40 | uint64(b[6])<<48 | uint64(b[7])<<56
+		quote, slash := w^ones*'"', w^ones*'\\'
+		if found := ((quote-ones)&^quote | (slash-ones)&^slash | (w-ones*' ')&^w) & highs; found != 0 {
+			return i + bits.TrailingZeros64(found)/8
+		}
+	}
+	for ; i < len(s) && s[i] >= ' ' && s[i] != '"' && s[i] != '\\'; i++ {
+	}
+	return i
 }

@@ -29,7 +29,10 @@ type batch struct {
 }
 
 // slotRows are the rows for the tables of one slot.
-type slotRows struct{ log, steps, upserts, supersede *rows }
+type slotRows struct {
+	log, steps, upserts, supersede *rows
+	extra                          []byte // scratch
+}
 
 // update is what a call changes of an execution's row: the last update, with the last start.
 type update struct {
@@ -315,10 +318,11 @@ func (s *slotRows) stepRow(c *store.Commit, r *engine.StepRow, replaces bool) er
 	}
 	rare := store.ExtraOf(r)
 	rare.Key, rare.External = "", ""
-	extra, err := rare.Encode()
+	extra, err := rare.Append(s.extra[:0], r.Input)
 	if err != nil {
 		return err
 	}
+	s.extra = extra
 	row := to.row()
 	row[0].int(c.Execution)
 	row[1].int(int64(r.Idx))
@@ -333,7 +337,7 @@ func (s *slotRows) stepRow(c *store.Commit, r *engine.StepRow, replaces bool) er
 	row[10].textOrNull(r.Key)
 	row[11].textOrNull(r.External)
 	row[12].json(r.Output)
-	row[13].json(extra)
+	row[13].jsonOrNull(extra)
 	return nil
 }
 

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"encoding/binary"
+	"slices"
 	"strconv"
 
 	"github.com/jackc/pgx/v5/pgtype"
@@ -14,6 +15,7 @@ type column struct {
 	buf  []byte
 	n    uint32
 	null bool
+	few  int // batches since the last one that has used a quarter of buf
 }
 
 // arrayHead is the size of the head of an array of one dimension.
@@ -79,6 +81,9 @@ func (c *column) bytes(v []byte) {
 		return
 	}
 	c.n++
+	if need := len(v) + 4; cap(c.buf)-len(c.buf) < need {
+		c.buf = slices.Grow(c.buf, max(need, len(c.buf)))
+	}
 	c.buf = append(binary.BigEndian.AppendUint32(c.buf, uint32(len(v))), v...)
 }
 
@@ -88,6 +93,14 @@ func (c *column) json(v []byte) {
 		v = appendEscaped(nil, v)
 	}
 	c.bytes(v)
+}
+
+// jsonOrNull adds JSON as text, NULL for none.
+func (c *column) jsonOrNull(v []byte) {
+	if len(v) == 0 {
+		v = nil
+	}
+	c.json(v)
 }
 
 func (c *column) text(v string) {
@@ -116,6 +129,8 @@ type rows struct {
 const (
 	maxChunk = 64 << 20 // bytes of a column at which a statement is complete
 	maxKept  = 1 << 20  // bytes of a column that are kept for the next batch
+	maxLarge = 8 << 20  // bytes that are kept of one of which one of the last maxFew batches has used a quarter
+	maxFew   = 32
 )
 
 // newRows is for a statement with array parameters of some types.
@@ -168,7 +183,11 @@ func (r *rows) reset() {
 	r.n, r.chunks = 0, nil
 	for i := range r.columns {
 		c := &r.columns[i]
-		if cap(c.buf) > maxKept {
+		n := cap(c.buf)
+		if c.few++; len(c.buf) >= n/4 {
+			c.few = 0
+		}
+		if n > maxKept && (n > maxLarge || c.few >= maxFew) {
 			c.buf = nil
 		}
 		c.reset()

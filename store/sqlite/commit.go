@@ -182,12 +182,13 @@ func (w *writer) stepRows(commits []store.Commit) error {
 		for j := range c.Steps {
 			r := &c.Steps[j]
 			rare := store.ExtraOf(r)
-			extra, err := rare.Encode()
+			extra, err := rare.Append(w.extra[:0], r.Input)
 			if err != nil {
 				return fmt.Errorf("step %d: %w", r.Idx, err)
 			}
+			w.extra = extra
 			if err := w.steps.add(w.conn, c.Execution, int64(r.Idx), c.Version, int64(r.Status), int64(r.Attempt), number(int64(r.Seq)),
-				number(r.Queued), number(r.Started), number(r.Ended), text(r.Worker), blob(r.Output), blob(extra)); err != nil {
+				number(r.Queued), number(r.Started), number(r.Ended), text(r.Worker), blob(r.Output), text(string(extra))); err != nil {
 				return err
 			}
 		}

@@ -28,6 +28,7 @@ type writer struct {
 	waits                                      map[int64]bool  // executions with a step that has waited for a signal
 	latest                                     map[int64]int64 // the version that was committed last, of executions that go on
 	quick                                      bool            // Synchronous is "normal" anyway
+	extra                                      []byte          // scratch
 }
 
 // openWriter migrates, prepares and, for the process that runs executions, warms up.
