@@ -100,10 +100,11 @@ type link struct {
 	work    chan call
 }
 
-// call is a request of size bytes.
+// call is a request in its frame of size bytes.
 type call struct {
 	wire.Request
-	size int64
+	frame wire.Frame
+	size  int64
 }
 
 // stream serves the calls of one connection until it ends. That ends no lease.
@@ -123,17 +124,22 @@ func (d *Desk) stream(w http.ResponseWriter, r *http.Request, caller Caller) {
 	_ = conn.CloseNow()
 }
 
+// notOurs ends a stream.
+const notOurs = "not a request of this protocol"
+
 // run reads requests; why it ends goes to the worker.
 func (l *link) run(ctx context.Context) (why string) {
-	var frame wire.Frame
 	for {
-		kind, raw, err := frame.Read(ctx, l.conn)
+		kind, frame, err := wire.ReadFrame(ctx, l.conn)
 		if err != nil {
 			return "the stream ended"
 		}
-		in := call{size: int64(len(raw))}
-		if kind != websocket.MessageText || json.Unmarshal(raw, &in.Request) != nil {
-			return "not a request of this protocol"
+		in := call{frame: frame, size: int64(frame.Len())}
+		if kind == websocket.MessageText {
+			in.Request, err = frame.Request()
+		}
+		if kind != websocket.MessageText || err != nil {
+			return notOurs
 		}
 		if err := l.d.bodies.take(in.size); err != nil {
 			l.write(ctx, &in, answered{}, err)
@@ -170,6 +176,15 @@ func (l *link) deal(ctx context.Context, in call) bool {
 func (l *link) serve(ctx context.Context, in call) {
 	for {
 		out, err := l.d.serve(ctx, l.caller, in.Call, in.Body)
+		if err != nil && !wire.Whole(in.Body) {
+			if in.frame.Read(&in.Request) != nil {
+				_ = l.conn.Close(websocket.StatusPolicyViolation, notOurs) // nothing to be done about a worker that is gone
+				l.d.bodies.give(in.size)
+				return
+			}
+			out, err = l.d.serve(ctx, l.caller, in.Call, in.Body)
+		}
+		in.frame.Free()
 		l.d.bodies.give(in.size)
 		l.write(ctx, &in, out, err)
 		select {
@@ -193,11 +208,12 @@ func (l *link) write(ctx context.Context, in *call, out answered, err error) {
 	if err != nil {
 		r.Status, r.Body = l.d.problem(in.Call, err)
 	}
-	raw, err := json.Marshal(r)
+	raw, err := wire.Encode(r)
 	if err == nil {
 		ctx, end := context.WithTimeout(ctx, writeTimeout)
 		defer end()
-		err = l.conn.Write(ctx, websocket.MessageText, raw)
+		err = l.conn.Write(ctx, websocket.MessageText, raw.Bytes())
+		raw.Free()
 	}
 	if err != nil {
 		if out.undo != nil {

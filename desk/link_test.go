@@ -11,9 +11,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coder/websocket"
+
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/action"
 	"github.com/stepwell/stepwell/desk"
+	"github.com/stepwell/stepwell/desk/wire"
 	"github.com/stepwell/stepwell/store"
 )
 
@@ -188,4 +191,34 @@ func TestMoves(t *testing.T) {
 		}
 		n.books(x, 2)
 	})
+}
+
+// A stream answers every request whatever the order of its members, and ends at what is none, also where only its body is not JSON.
+func TestFrames(t *testing.T) {
+	n := newNode(t, dbOf(t), desk.Options{}, near()...)
+	for message, want := range map[string]string{
+		`{"no":1,"call":"turn","body":{"worker":"nobody"}}`:                             `{"no":1,"status":404,`,
+		`{"no":2,"call":"turn","body":{"worker":"nobody"},"more":{}}`:                   `{"no":2,"status":404,`,
+		`{"body":{"worker":"nobody"},"call":"turn","no":3}`:                             `{"no":3,"status":404,`,
+		`{"no":4,"call":"turn","body":[]}`:                                              `{"no":4,"status":400,`,
+		`{"no":5,"call":"turn","body":{"worker":]}`:                                     "",
+		`{"no":6,"call":"turn","body":{"worker":"` + strings.Repeat("x", 10_000) + `"}`: "",
+		`[]`: "",
+	} {
+		conn, _, err := websocket.Dial(t.Context(), "ws"+strings.TrimPrefix(n.url, "http")+wire.Path+"stream", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := conn.Write(t.Context(), websocket.MessageText, []byte(message)); err != nil {
+			t.Fatal(err)
+		}
+		_, got, err := conn.Read(t.Context())
+		switch {
+		case want == "" && websocket.CloseStatus(err) != websocket.StatusPolicyViolation:
+			t.Errorf("%.60s is answered with %s, %v", message, got, err)
+		case want != "" && (err != nil || !strings.HasPrefix(string(got), want)):
+			t.Errorf("%.60s is answered with %s, %v", message, got, err)
+		}
+		_ = conn.CloseNow()
+	}
 }

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"time"
 
-	json "github.com/go-json-experiment/json/v1"
-
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/action"
 	"github.com/stepwell/stepwell/desk/wire"
@@ -92,12 +90,8 @@ func (w *Worker) join(ctx context.Context, base string) (transport, []string, er
 	}
 	joining, end := context.WithTimeout(ctx, 10*time.Second)
 	defer end()
-	raw, err := conn.call(joining, "join", w.joining())
 	var out wire.Joined
-	if err == nil {
-		err = json.Unmarshal(raw, &out)
-	}
-	if err != nil {
+	if err := conn.call(joining, "join", w.joining(), &out); err != nil {
 		conn.close()
 		return nil, nil, err
 	}
@@ -171,18 +165,19 @@ func (w *Worker) route(ctx context.Context, alone bool) (transport, *Worker, err
 	return conn, w, err
 }
 
-// try makes one call. After an error of the connection the next call goes to another node.
-func (w *Worker) try(ctx context.Context, name string, in any) ([]byte, error) {
+// try makes one call, whose answer is read into out unless that is nil. After an error of the connection the next call goes to
+// another node.
+func (w *Worker) try(ctx context.Context, name string, in, out any) error {
 	turn, isTurn := in.(wire.Turn)
 	conn, x, err := w.route(ctx, name == "join" || turn.Want > 0 || turn.Leaving)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if isTurn { // the node that has been joined just now may have given another name
 		turn.Worker = w.name()
 		in = turn
 	}
-	raw, err := conn.call(ctx, name, in)
+	err = conn.call(ctx, name, in, out)
 	_, gone := errors.AsType[errGone](err)
 	switch {
 	case gone && ctx.Err() == nil:
@@ -191,7 +186,7 @@ func (w *Worker) try(ctx context.Context, name string, in any) ([]byte, error) {
 		x.disconnect(conn, false)
 		err = errGone{err}
 	}
-	return raw, err
+	return err
 }
 
 // pauses between tries.
@@ -207,14 +202,14 @@ func passes(err error) bool {
 }
 
 // call makes a call until a node has answered it.
-func (w *Worker) call(ctx context.Context, name string, in any) ([]byte, error) {
+func (w *Worker) call(ctx context.Context, name string, in, out any) error {
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
-		raw, err := w.try(ctx, name, in)
+		err := w.try(ctx, name, in, out)
 		if err == nil || !passes(err) {
-			return raw, err
+			return err
 		}
 		if err := action.Pause(ctx, pause); err != nil {
-			return nil, err
+			return err
 		}
 	}
 }

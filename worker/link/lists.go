@@ -165,11 +165,8 @@ func (w *Worker) claimAll(ctx context.Context, list []wire.Message) {
 }
 
 func (w *Worker) claim(ctx context.Context, m *wire.Message) {
-	raw, err := w.call(ctx, "claim", wire.Claim{Worker: w.name(), StepID: m.StepID, Epoch: m.Epoch, Take: true})
 	var t wire.Task
-	if err == nil {
-		err = json.Unmarshal(raw, &t)
-	}
+	err := w.call(ctx, "claim", wire.Claim{Worker: w.name(), StepID: m.StepID, Epoch: m.Epoch, Take: true}, &t)
 	switch {
 	case err == nil && w.serves(t.Action):
 		w.add([]wire.Task{t})

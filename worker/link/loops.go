@@ -5,8 +5,6 @@ import (
 	"errors"
 	"time"
 
-	json "github.com/go-json-experiment/json/v1"
-
 	"github.com/stepwell/stepwell/action"
 	"github.com/stepwell/stepwell/desk/wire"
 )
@@ -25,11 +23,7 @@ const (
 // turn takes one turn.
 func (w *Worker) turn(ctx context.Context, in wire.Turn) (out wire.Turned, err error) {
 	in.Instance = w.members.instance
-	raw, err := w.try(ctx, "turn", in)
-	if err == nil {
-		err = json.Unmarshal(raw, &out)
-	}
-	if err == nil {
+	if err = w.try(ctx, "turn", in, &out); err == nil {
 		w.stop(out.Stop)
 		w.cancelOutside(out.Cancels)
 		w.members.follow(w, out.Nodes)
@@ -339,7 +333,7 @@ func (w *Worker) tell(ctx context.Context, t *task) {
 	ctx, end := context.WithTimeout(ctx, tellTimeout)
 	defer end()
 	if len(lines) > 0 {
-		if _, err := w.try(ctx, stepCall(t, "log"), wire.Log{Worker: w.name(), Epoch: t.Epoch, Lines: lines}); err != nil && passes(err) {
+		if err := w.try(ctx, stepCall(t, "log"), wire.Log{Worker: w.name(), Epoch: t.Epoch, Lines: lines}, nil); err != nil && passes(err) {
 			w.mu.Lock()
 			t.lines = append(lines, t.lines...)
 			w.mu.Unlock()
@@ -348,7 +342,7 @@ func (w *Worker) tell(ctx context.Context, t *task) {
 	if progress == nil {
 		return
 	}
-	if _, err := w.try(ctx, stepCall(t, "progress"), progress); err != nil && progress.Advanced && passes(err) { // the next one says more but for that
+	if err := w.try(ctx, stepCall(t, "progress"), progress, nil); err != nil && progress.Advanced && passes(err) { // the next one says more but for that
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		t.progressDoc(w.name()).Advanced = true

@@ -2,7 +2,6 @@ package link
 
 import (
 	"context"
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -94,13 +93,9 @@ func (w *Worker) fetchMedia(ctx context.Context, by []*task, path string) (err e
 		}
 	}()
 	for offset, size := int64(0), int64(1); offset < size; {
-		var raw []byte
-		raw, by, err = w.callAny(ctx, by, "media", func(t *task) any { return wire.Media{Worker: w.name(), Epoch: t.Epoch, Offset: offset} })
-		if err != nil {
-			return err
-		}
 		var part wire.MediaPart
-		if err := json.Unmarshal(raw, &part); err != nil {
+		by, err = w.callAny(ctx, by, "media", func(t *task) any { return wire.Media{Worker: w.name(), Epoch: t.Epoch, Offset: offset} }, &part)
+		if err != nil {
 			return err
 		}
 		if len(part.Data) == 0 && offset < part.Size {

@@ -31,14 +31,13 @@ func (w *Worker) Report(ctx context.Context, run int64, ev engine.Event) error {
 		for i := range ev.Spawns {
 			in.Steps = append(in.Steps, spawned(&ev.Spawns[i]))
 		}
-		_, err := w.call(ctx, stepCall(t, "spawn"), in)
+		err := w.call(ctx, stepCall(t, "spawn"), in, nil)
 		if code := stepwell.CodeOf(err); code == stepwell.CodeInvalid || code == stepwell.CodeLimit {
 			err = action.Fail(err)
 		}
 		return err
 	case engine.Running:
-		_, err := w.call(ctx, "claim", wire.Claim{Worker: w.name(), StepID: t.id.StepID, Epoch: t.Epoch, RanMS: float64(ev.At-ev.Started) / 1000})
-		return err
+		return w.call(ctx, "claim", wire.Claim{Worker: w.name(), StepID: t.id.StepID, Epoch: t.Epoch, RanMS: float64(ev.At-ev.Started) / 1000}, nil)
 	case engine.Advanced:
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -78,8 +77,7 @@ func (w *Worker) PutMemo(ctx context.Context, m store.Memo) error {
 	if t == nil {
 		return notHeld()
 	}
-	_, err := w.call(ctx, stepCall(t, "memo"), wire.Memo{Worker: w.name(), Epoch: t.Epoch, Key: m.Key, Value: m.Value})
-	return err
+	return w.call(ctx, stepCall(t, "memo"), wire.Memo{Worker: w.name(), Epoch: t.Epoch, Key: m.Key, Value: m.Value}, nil)
 }
 
 // Memo implements store.Records.
@@ -89,32 +87,25 @@ func (w *Worker) Memo(ctx context.Context, execution int64, step int32, key stri
 		return nil, false, notHeld()
 	}
 	var v wire.Value
-	raw, err := w.call(ctx, stepCall(t, "memo"), wire.Memo{Worker: w.name(), Epoch: t.Epoch, Key: key})
-	if err == nil {
-		err = json.Unmarshal(raw, &v)
-	}
+	err := w.call(ctx, stepCall(t, "memo"), wire.Memo{Worker: w.name(), Epoch: t.Epoch, Key: key}, &v)
 	return v.Value, v.Found, err
 }
 
 // callAny makes a call for the first of some attempts, where it is not known which of them needs the answer. The node refuses it for one
 // that has ended meanwhile: then it is made for the next. Left are those for which it has not been refused.
-func (w *Worker) callAny(ctx context.Context, of []*task, what string, in func(*task) any) (raw []byte, left []*task, err error) {
+func (w *Worker) callAny(ctx context.Context, of []*task, what string, in func(*task) any, out any) (left []*task, err error) {
 	for err = notHeld(); len(of) > 0; of = of[1:] {
-		if raw, err = w.call(ctx, stepCall(of[0], what), in(of[0])); stepwell.CodeOf(err) != stepwell.CodeConflict {
-			return raw, of, err
+		if err = w.call(ctx, stepCall(of[0], what), in(of[0]), out); stepwell.CodeOf(err) != stepwell.CodeConflict {
+			return of, err
 		}
 	}
-	return nil, nil, err
+	return nil, err
 }
 
 // outputs asks for the outputs of one step, or with no key for those of all.
 func (w *Worker) outputs(ctx context.Context, execution int64, key string) ([]byte, error) {
-	raw, _, err := w.callAny(ctx, w.runningOf(execution), "outputs/"+url.PathEscape(key), func(t *task) any { return wire.Outputs{Worker: w.name(), Epoch: t.Epoch} })
-	if err != nil {
-		return nil, err
-	}
 	var v wire.Value
-	err = json.Unmarshal(raw, &v)
+	_, err := w.callAny(ctx, w.runningOf(execution), "outputs/"+url.PathEscape(key), func(t *task) any { return wire.Outputs{Worker: w.name(), Epoch: t.Epoch} }, &v)
 	return v.Value, err
 }
 
@@ -152,8 +143,7 @@ func (w *Worker) PutOutsideWork(ctx context.Context, x store.OutsideWork) error 
 	if t == nil {
 		return notHeld()
 	}
-	_, err := w.call(ctx, stepCall(t, "own"), wire.Own{Worker: w.name(), Epoch: t.Epoch, State: x.State})
-	return err
+	return w.call(ctx, stepCall(t, "own"), wire.Own{Worker: w.name(), Epoch: t.Epoch, State: x.State}, nil)
 }
 
 // OutsideWork implements store.Records: the node's rows are the node's.
@@ -179,12 +169,8 @@ func (w *Worker) callbackURL(key string) string {
 	}
 	ctx, end := context.WithTimeout(context.Background(), callTimeout)
 	defer end()
-	raw, err := w.call(ctx, stepCall(of, "callback"), wire.Callback{Worker: w.name(), Epoch: of.Epoch})
 	var to wire.Address
-	if err == nil {
-		err = json.Unmarshal(raw, &to)
-	}
-	if err != nil {
+	if err := w.call(ctx, stepCall(of, "callback"), wire.Callback{Worker: w.name(), Epoch: of.Epoch}, &to); err != nil {
 		w.o.Log.Warn("the address of a step is not known", "step", of.id.StepID, "error", err)
 	}
 	return to.URL

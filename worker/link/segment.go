@@ -143,7 +143,7 @@ func (w *Worker) streamLoop(ctx context.Context) {
 		if same {
 			continue
 		}
-		if _, err := w.call(ctx, "join", w.joining()); err != nil {
+		if err := w.call(ctx, "join", w.joining(), nil); err != nil {
 			w.failed(ctx, "the node does not know whether streams run here", err)
 		}
 	}
