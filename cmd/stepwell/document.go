@@ -32,6 +32,7 @@ type document struct {
 	file     string
 	def      *definition.Definition
 	problems definition.Problems // of all its files, warnings included
+	others   []string            // files of its sub-pipelines
 }
 
 // loader reads a pipeline file and the files of its sub-pipelines.
@@ -69,6 +70,7 @@ func (p *program) load(file string, actions *action.Registry) (*document, error)
 		return nil, err
 	}
 	l.check(root)
+	root.others = slices.Sorted(maps.Values(l.files))
 	for _, d := range l.subs {
 		l.check(d)
 		root.add(d.problems)

@@ -72,6 +72,7 @@ func (p *program) root() *cobra.Command {
 	root.SetFlagErrorFunc(flagError)
 	root.CompletionOptions.HiddenDefaultCmd = false
 	root.AddCommand(
+		p.newInitCommand(),
 		p.newRunCommand(),
 		p.newValidateCommand(),
 		p.newPlanCommand(),

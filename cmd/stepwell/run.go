@@ -26,6 +26,7 @@ type runFlags struct {
 	paramsFile string
 	resume     bool
 	dryRun     bool
+	watch      bool
 	failures   string
 	summary    string
 	server     string
@@ -46,7 +47,7 @@ func (p *program) newRunCommand() *cobra.Command {
 			"other.yaml (.yml, .json) beside FILE, or the file whose path is given.\n\n" +
 			"Exit codes: 0 completed, 1 failed, cancelled or timed out, 2 wrong input, 3 completed with\n" +
 			"failures, 130 interrupted.",
-		Example: "  stepwell run examples/quickstart.yaml\n  stepwell run examples/media-ingest.yaml -p card=/media/card",
+		Example: "  stepwell run examples/quickstart.yaml\n  stepwell run examples/quickstart.yaml --watch\n  stepwell run examples/media-ingest.yaml -p card=/media/card",
 		Args:    arguments(1, 1, "FILE"),
 		RunE:    func(_ *cobra.Command, args []string) error { return p.run(args[0], &f) },
 	}
@@ -55,6 +56,7 @@ func (p *program) newRunCommand() *cobra.Command {
 	flags.StringVar(&f.paramsFile, "params-file", "", "YAML or JSON `file` with parameters; -p counts more")
 	flags.BoolVar(&f.resume, "resume", false, "go on with the newest unfinished execution of the pipeline")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "check everything and show the plan, but run nothing")
+	flags.BoolVar(&f.watch, "watch", false, "run it again each time that it or a file it refers to has changed, until Ctrl-C")
 	flags.StringVar(&f.project, "project", "", "`id` of a project whose processed items the execution counts")
 	f.addReport(flags)
 	f.output = format(flags, "text", "json")
@@ -93,6 +95,13 @@ func (f *runFlags) report(d *definition.Definition) error {
 }
 
 func (p *program) run(file string, f *runFlags) error {
+	if f.watch {
+		return p.runAgain(file, f)
+	}
+	return p.runFile(file, f)
+}
+
+func (p *program) runFile(file string, f *runFlags) error {
 	if f.server != "" && !f.dryRun {
 		return p.runThere(file, f)
 	}
