@@ -12,6 +12,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/app"
+	"github.com/stepwell/stepwell/completion"
 	"github.com/stepwell/stepwell/manual"
 	"github.com/stepwell/stepwell/spec"
 	"github.com/stepwell/stepwell/view"
@@ -30,6 +31,9 @@ type program struct {
 func run(args []string, in io.Reader, out, errs io.Writer) int {
 	p := &program{in: in, out: out, err: errs, env: os.LookupEnv, environ: os.Environ}
 	root := p.root()
+	if completing(args) {
+		completion.Attach(root, p.completions())
+	}
 	root.SetArgs(args)
 	root.SetIn(in)
 	root.SetOut(out)
