@@ -112,6 +112,8 @@ type Options struct {
 	Workers Workers
 	// Plugins lists the programs beside the server that bring actions. Defaults to none.
 	Plugins func() []Plugin
+	// Clusters lists the Kubernetes clusters of the settings. Defaults to none.
+	Clusters func() []Cluster
 	// Redact hides secrets. Defaults to sealed values only.
 	Redact Redactor
 	// Origins are those (such as https://ui.example.org) whose pages browsers let use the API, streams included.
@@ -170,6 +172,9 @@ func (o *Options) validate() error {
 func (o *Options) complete() {
 	if o.Plugins == nil {
 		o.Plugins = func() []Plugin { return nil }
+	}
+	if o.Clusters == nil {
+		o.Clusters = func() []Cluster { return nil }
 	}
 	if o.Workers == nil {
 		o.Workers = noWorkers{}

@@ -122,6 +122,7 @@ type Options struct {
 	streams  *files.Shared
 	secrets  *lateGuard                            // of the App that the actions are for
 	clusters *kube.Clusters                        // of Kubernetes, made with the actions
+	kube     *kubernetes                           // what watches jobs in them
 	readOnly bool                                  // another process runs the executions of the database
 	serves   bool                                  // it is a server's, which has keys of its own to keep
 	wrap     func(conductor.Store) conductor.Store // measures the store; nil: as it is
@@ -145,6 +146,9 @@ type App struct {
 
 	node   *node  // nil: no other process runs the executions of the database
 	shares string // identity under which streams are handed over, "": they stay on this machine
+	kube   *kubernetes
+	line   func(store.LogLine) // writes a line of a step's log
+
 	pool   *worker.Pool
 	queue  stepQueue
 	client *outbound.Client
@@ -176,6 +180,7 @@ func actions(o *Options) (*action.Registry, *outbound.Client, error) {
 		func() error { return ai.Register(r, client) },
 		func() error { return git.Register(r, client, o.gitOptions(commands)) },
 		func() error { return helm.Register(r, client, helm.Options{Clusters: o.clusters}) },
+		func() error { return o.kube.register(r) },
 		func() error { return media.Register(r, media.Find()) },
 		func() error { return service.Register(r, o.Services) },
 		func() error { return o.shareStreams(r) },
@@ -262,6 +267,8 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 	if o.Lines != nil {
 		lines = func(l store.LogLine) { o.Lines(l); a.Conductor.Line(l) }
 	}
+	a.line, a.kube = lines, o.kube
+	a.kube.attach(a.Store)
 	a.media = upload.NewCache(upload.CacheOptions{Blobs: a.Store.Blobs(), Dir: o.beside() + "-media", MaxBytes: o.Uploads.CacheBytes})
 	running := worker.Options{Media: a.media.Local, Queue: a.queue, Actions: a.Actions, Reporter: a.Conductor, Records: a.Store, Blobs: a.Store.Blobs(), Outage: outage, Secrets: a.Secrets,
 		Lines: lines, Progress: o.Progress, Name: workerName(), Allow: o.allow, Touch: o.touch, Price: price, CallbackURL: o.CallbackURL, Concurrency: o.Workers, Grace: o.Grace, Orphans: a.node.orphans(), Now: o.Now, Log: o.Log}
@@ -302,6 +309,7 @@ func (a *App) Run(ctx context.Context) error {
 	conducting.start("conductor", a.Conductor.Run)
 	watching := newLoopGroup(ctx, broken)
 	watching.start("requests", a.watch)
+	a.watchJobs(watching)
 	err := a.pool.Run(ctx)
 	watching.end()
 	conducting.end()

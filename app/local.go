@@ -138,6 +138,7 @@ func (l *Local) startWorkers() {
 		return l.server.pool.Run(ctx)
 	})
 	l.work.start("requests", l.server.watch)
+	l.server.watchJobs(l.work)
 }
 
 // Decided reports whether another process, which runs the executions, has taken a decision.

@@ -88,6 +88,7 @@ func (s *Server) begin(acting *loopGroup) error {
 	}
 	s.awaitPlugins(acting.ctx)
 	acting.start("requests", s.watch)
+	s.watchJobs(acting)
 	s.startRoles(acting)
 	s.state.CompareAndSwap(starting, ready)
 	s.log.Info("ready", "address", s.Addr().String(), "recovery", time.Since(begun))

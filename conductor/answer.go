@@ -1,8 +1,10 @@
 package conductor
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,7 +20,14 @@ type Answer struct {
 	Outputs json.RawMessage `json:"outputs,omitempty"` // of a completed step: an object. Defaults to none
 	Error   string          `json:"error,omitempty"`   // why, of a failed or skipped step
 	By      string          `json:"by,omitempty"`      // the answering person
+	Code    stepwell.Code   `json:"code,omitempty"`    // the kind of the failure. Defaults to failed
+	Hint    string          `json:"hint,omitempty"`    // the remedy for a failure
+	Final   bool            `json:"final,omitempty"`   // no retry will help a failed step
 }
+
+// answerCodes are the kinds of failures that an answer may name.
+var answerCodes = []stepwell.Code{"", stepwell.CodeFailed, stepwell.CodeInvalid, stepwell.CodeTimeout, stepwell.CodeUnavailable, stepwell.CodeDenied, stepwell.CodeConflict, stepwell.CodeNotFound,
+	stepwell.CodeLimit}
 
 // Limits in bytes, the same as for a handler's results.
 const (
@@ -56,14 +65,17 @@ func (c *Conductor) decodeAnswer(s store.Signal) (a Answer, err error) {
 			return a, invalid("outputs: %v", err)
 		}
 	}
-	a.Error, a.By = stepwell.Head(c.o.Secrets.Text("", a.Error), maxReason), stepwell.Head(c.o.Secrets.Text("", a.By), 200)
+	if !slices.Contains(answerCodes, a.Code) {
+		return a, invalid("code is %q, none of those of a failure", c.o.Secrets.Text("", string(a.Code)))
+	}
+	a.Error, a.By, a.Hint = stepwell.Head(c.o.Secrets.Text("", a.Error), maxReason), stepwell.Head(c.o.Secrets.Text("", a.By), 200), stepwell.Head(c.o.Secrets.Text("", a.Hint), maxReason)
 	return a, nil
 }
 
 // answerEvent turns a signal into the event for a step that awaits it. Secrets of the execution are sealed too.
 func (c *Conductor) answerEvent(a Answer, execution string, w *engine.Await) (engine.Event, error) {
 	hide := func(text string) string { return c.o.Secrets.Text(execution, text) }
-	a.Error, a.By = hide(a.Error), hide(a.By)
+	a.Error, a.By, a.Hint = hide(a.Error), hide(a.By), hide(a.Hint)
 	if len(a.Outputs) > 0 {
 		var err error
 		if a.Outputs, err = c.o.Secrets.Reseal(execution, a.Outputs); err != nil {
@@ -76,7 +88,7 @@ func (c *Conductor) answerEvent(a Answer, execution string, w *engine.Await) (en
 	}
 	switch {
 	case a.Status == "failed":
-		ev.Failure = &engine.Failure{Code: stepwell.CodeFailed, Message: or(a.Error, "the signal says that it failed")}
+		ev.Failure, ev.Permanent = &engine.Failure{Code: cmp.Or(a.Code, stepwell.CodeFailed), Message: or(a.Error, "the signal says that it failed"), Hint: a.Hint}, a.Final
 	case a.Status == "skipped":
 		ev.Reason = or(a.Error, "the signal says so")
 	case w.Require != "" && !a.holds(w.Require):

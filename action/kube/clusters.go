@@ -63,6 +63,7 @@ type Cluster struct {
 	client *client
 	config *config // the kubeconfig that client was made of
 	read   time.Time
+	health health
 }
 
 var (

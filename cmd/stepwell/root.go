@@ -99,6 +99,7 @@ func (p *program) root() *cobra.Command {
 		p.newServeCommand(),
 		p.newWorkerCommand(),
 		p.newPluginsCommand(),
+		p.newClustersCommand(),
 		p.newWorkersCommand(),
 		p.newBackupCommand(),
 		p.newRestoreCommand(),

@@ -189,6 +189,13 @@ func (p *program) newPluginsCommand() *cobra.Command {
 		p.listing(r, "List the plugins of the server that is asked"))
 }
 
+func (p *program) newClustersCommand() *cobra.Command {
+	r := &resource{path: "clusters", items: "clusters", what: "cluster", whole: true,
+		columns: []view.Column{{"ID", "id"}, {"DEFAULT", "default"}, {"STATE", "state"}, {"VERSION", "version"}, {"KIND", "kind"}, {"SERVER", "server"}, {"NAMESPACE", "namespace"}, {"ERROR", "error"}}}
+	return p.group("clusters", nil, "See Kubernetes clusters", "See the Kubernetes clusters of a server's settings, and how they are (docs/kubernetes.md).",
+		p.listing(r, "List the clusters of the server that is asked"))
+}
+
 func (p *program) newWorkersCommand() *cobra.Command {
 	r := &resource{path: "workers", items: "workers", what: "worker", whole: true,
 		columns: []view.Column{{"NAME", "name"}, {"VERSION", "version"}, {"QUEUES", "queues"}, {"RUNS AT ONCE", "concurrency"}, {"HELD", "held"}, {"SEEN", "seen_at"}, {"SECRETS", "secrets"}, {"DRAINING", "draining"}}}

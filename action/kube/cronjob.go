@@ -1,0 +1,123 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/action"
+	"github.com/stepwell/stepwell/spec"
+)
+
+// cronHandler is external.k8s.cronjob.
+type cronHandler struct{ clusters *Clusters }
+
+// Validate implements action.Validator.
+func (h *cronHandler) Validate(values map[string]any) []error {
+	var p cronParams
+	if err := spec.BindTemplated(values, &p); err != nil {
+		return []error{action.Fail(err)}
+	}
+	return p.validate(values)
+}
+
+func (p *cronParams) validate(given map[string]any) []error {
+	if p.State == "absent" {
+		return nil
+	}
+	problems := p.podParams.validate(given)
+	if given["schedule"] == nil {
+		problems = append(problems, action.Invalid("", "schedule is required"))
+	}
+	if given["job_name"] != nil {
+		problems = append(problems, action.Invalid("leave it out: jobs are named after the CronJob", "job_name: a CronJob names its jobs itself"))
+	}
+	return problems
+}
+
+// Run applies the CronJob, or deletes it.
+func (h *cronHandler) Run(ctx context.Context, call *action.Call) (any, error) {
+	p := cronParams{}
+	if err := call.Bind(&p); err != nil {
+		return nil, err
+	}
+	if err := errors.Join(p.validate(call.Params)...); err != nil {
+		return nil, action.Fail(err)
+	}
+	cluster, namespace, err := h.clusters.place(ctx, &p.podParams)
+	if err != nil {
+		return nil, err
+	}
+	if cluster.IsService() {
+		return nil, action.Invalid("name a cluster with a kubeconfig", "the cluster %s is reached by a service", cluster.id)
+	}
+	k, err := cluster.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]any{"name": p.Name, "namespace": namespace, "cluster_id": cluster.id}
+	path := "/apis/batch/v1/namespaces/" + url.PathEscape(namespace) + "/cronjobs/" + url.PathEscape(p.Name)
+	var there job
+	err = k.do(ctx, request{method: http.MethodGet, path: path}, &there)
+	found := err == nil
+	if err != nil && statusOf(err) != http.StatusNotFound {
+		return nil, steer(err)
+	}
+	if found && there.Metadata.Labels[labelInstance] != label(h.clusters.o.Instance()) {
+		return nil, conflictWith("CronJob", p.Name, "is not one of this installation")
+	}
+	if p.State == "absent" {
+		out["deleted"] = found
+		if found {
+			out["uid"] = there.Metadata.UID
+			return out, steer(remove(ctx, k, path, there.Metadata.UID))
+		}
+		return out, nil
+	}
+	uid, err := h.apply(ctx, call, k, &p, path, namespace, found)
+	if err != nil {
+		return nil, steer(err)
+	}
+	out["uid"] = uid
+	return out, nil
+}
+
+// apply makes the CronJob what the parameters say, and its Secret.
+func (h *cronHandler) apply(ctx context.Context, call *action.Call, k *client, p *cronParams, path, namespace string, ours bool) (uid string, err error) {
+	id := &identity{instance: h.clusters.o.Instance(), execution: call.Execution, step: call.StepKey, key: call.IdempotencyKey()}
+	manifest, err := cronManifest(p, id, namespace)
+	if err != nil {
+		return "", err
+	}
+	if err := h.clusters.allowImages(objectAt(manifest, "spec", "jobTemplate", "spec", "template", "spec")); err != nil {
+		return "", err
+	}
+	query := url.Values{"fieldManager": {"stepwell"}, "fieldValidation": {"Strict"}}
+	if ours {
+		query.Set("force", "true")
+	}
+	var made job
+	if err := k.do(ctx, request{method: http.MethodPatch, path: path, query: query, kind: applyPatch, body: manifest}, &made); err != nil {
+		return "", err
+	}
+	if len(p.EnvFromSecrets) == 0 {
+		return made.Metadata.UID, nil
+	}
+	secret := secretManifest(p.EnvFromSecrets, id, cronSecret(p.Name), namespace, made.Metadata.UID)
+	delete(secret, "immutable")
+	owner := secret["metadata"].(object)["ownerReferences"].([]any)[0].(object)
+	owner["kind"], owner["name"] = "CronJob", p.Name
+	return made.Metadata.UID, h.applySecret(ctx, k, secret, corePath(namespace, "secrets", cronSecret(p.Name)), query)
+}
+
+// applySecret makes the Secret of a CronJob what it is to be, without reading it: that right is not needed.
+func (h *cronHandler) applySecret(ctx context.Context, k *client, secret object, path string, query url.Values) error {
+	query = url.Values{"fieldManager": query["fieldManager"], "fieldValidation": query["fieldValidation"]}
+	err := k.do(ctx, request{method: http.MethodPatch, path: path, query: query, kind: applyPatch, body: secret}, nil)
+	if statusOf(err) == http.StatusConflict {
+		return action.Fail(&stepwell.Error{Code: stepwell.CodeConflict, Message: "the Secret of the CronJob is somebody else's", Err: err})
+	}
+	return err
+}

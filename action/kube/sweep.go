@@ -1,0 +1,95 @@
+package kube
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"time"
+)
+
+// sweep deletes what ended executions have left in the clusters, and lets ended jobs go after their time. What belongs to executions that
+// are not known stays: the database may be an older copy.
+func (o *Observer) sweep(ctx context.Context) {
+	for _, at := range o.places(ctx) {
+		c, err := o.clusters.Find(at.cluster)
+		if err != nil {
+			continue
+		}
+		if err := o.sweepPlace(ctx, c, at.namespace); err != nil && ctx.Err() == nil {
+			o.log.Debug("jobs that are left over could not be looked for", "cluster", at.cluster, "namespace", at.namespace, "error", err)
+		}
+	}
+}
+
+// places are the namespaces that are watched, and the clusters' own.
+func (o *Observer) places(ctx context.Context) (list []place) {
+	seen := map[place]bool{}
+	for _, id := range o.clusters.IDs() {
+		if c := o.clusters.byID[id]; !c.IsService() {
+			if namespace, err := c.defaultNamespace(ctx); err == nil {
+				seen[place{id, namespace}] = true
+			}
+		}
+	}
+	o.mu.Lock()
+	for at := range o.watchers {
+		seen[at] = true
+	}
+	o.mu.Unlock()
+	for at := range seen {
+		list = append(list, at)
+	}
+	return list
+}
+
+func (o *Observer) sweepPlace(ctx context.Context, c *Cluster, namespace string) error {
+	k, err := c.connect(ctx)
+	if err != nil {
+		return err
+	}
+	jobs, _, err := listAll[job](ctx, k, jobPath(namespace, ""), labelInstance+"="+label(o.clusters.o.Instance()))
+	if err != nil {
+		return err
+	}
+	unknown := 0
+	for i := range jobs {
+		known, err := o.sweepJob(ctx, k, namespace, &jobs[i])
+		if err != nil {
+			return err
+		}
+		if !known {
+			unknown++
+		}
+	}
+	c.health.mu.Lock()
+	c.health.unknown = unknown
+	c.health.mu.Unlock()
+	if unknown > 0 {
+		o.log.Warn("jobs of this installation belong to executions that the database does not know; they are left alone", "cluster", c.id, "namespace", namespace, "jobs", unknown)
+	}
+	return nil
+}
+
+func (o *Observer) sweepJob(ctx context.Context, k *client, namespace string, j *job) (known bool, err error) {
+	m := &j.Metadata
+	execution, _, ok := strings.Cut(m.Annotations[noteKey], "/")
+	if !ok { // of a CronJob
+		return true, nil
+	}
+	known, ended, err := o.steps.Ended(ctx, execution)
+	if err != nil || !known || !ended {
+		return known, err
+	}
+	var watch watchOptions
+	if json.Unmarshal([]byte(m.Annotations[noteWatch]), &watch) != nil {
+		return true, nil
+	}
+	due, err := time.Parse(time.RFC3339, m.Annotations[noteDelete])
+	switch {
+	case err == nil && o.clusters.o.Now().Before(due):
+		return true, nil
+	case err == nil, !j.ended():
+		return true, remove(ctx, k, jobPath(namespace, m.Name), m.UID)
+	}
+	return true, k.limitLife(ctx, namespace, j, watch)
+}
