@@ -1,4 +1,5 @@
-// Package kube has the actions external.k8s.job and external.k8s.cronjob, and the clusters on which they and others work.
+// Package kube has the actions external.k8s.job and external.k8s.cronjob, the observer that ends the steps of jobs, and the clusters on
+// which they and others work. It speaks to API servers by itself: five verbs on a few kinds need no client library.
 //
 // Clusters are those of the settings. Find gives one by the id that a step names; its Kubeconfig, Namespace and the set's AllowImage
 // are for handlers that work on clusters by other means, such as the helm program:

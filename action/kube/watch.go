@@ -357,7 +357,6 @@ func (w *watcher) askEvents(ctx context.Context, a *waiting) {
 // settle looks how a job has ended, and ends its step. The caller has the lock.
 func (w *watcher) settle(ctx context.Context, a *waiting) {
 	a.settling = true
-	followed := maps.Clone(a.pods)
 	w.settling.Go(func() {
 		select {
 		case w.slots <- struct{}{}:
@@ -365,7 +364,7 @@ func (w *watcher) settle(ctx context.Context, a *waiting) {
 		case <-ctx.Done():
 			return
 		}
-		err := w.report(ctx, a, followed)
+		err := w.report(ctx, a)
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		a.settling = false
@@ -385,9 +384,9 @@ func (w *watcher) settle(ctx context.Context, a *waiting) {
 }
 
 // report ends the step of one job; errRuns: it has not ended.
-func (w *watcher) report(ctx context.Context, a *waiting, followed map[string]*following) error {
-	for _, f := range followed {
-		f.await(ctx)
+func (w *watcher) report(ctx context.Context, a *waiting) error {
+	if a.Watch.Logs == "follow" {
+		w.readLogs(ctx, a)
 	}
 	out, said, err := w.o.clusters.look(ctx, &a.work)
 	if ctx.Err() != nil {
@@ -415,6 +414,25 @@ func (w *watcher) report(ctx context.Context, a *waiting, followed map[string]*f
 		w.release(ctx, a, j)
 	}
 	return nil
+}
+
+// readLogs waits until the logs of all pods of a job have been read. Those of which the watch has not told yet are asked for.
+func (w *watcher) readLogs(ctx context.Context, a *waiting) {
+	var pods []pod
+	k, err := w.cluster.connect(ctx)
+	if err == nil {
+		pods, _ = k.podsOf(ctx, w.namespace, a.UID) // the outcome needs them too, and says so
+	}
+	w.mu.Lock()
+	for i := range pods {
+		w.putPod(&pods[i])
+		w.followPod(ctx, a, &pods[i])
+	}
+	followed := maps.Clone(a.pods)
+	w.mu.Unlock()
+	for _, f := range followed {
+		f.await(ctx)
+	}
 }
 
 // release has an ended job go after its time, unless it is to be kept.

@@ -122,7 +122,7 @@ var groups = []manual.Group{
 	{Title: "Run and watch them:", Commands: []string{"run", "executions", "approvals"}},
 	{Title: "Serve them:", Commands: []string{"serve", "pipelines", "schedules", "webhooks", "events"}},
 	{Title: "Work through projects:", Commands: []string{"projects", "lessons", "runs"}},
-	{Title: "Spread the work:", Commands: []string{"worker", "workers", "plugins"}},
+	{Title: "Spread the work:", Commands: []string{"worker", "workers", "plugins", "clusters"}},
 	{Title: "Control access:", Commands: []string{"secrets", "keys", "policy", "audit"}},
 	{Title: "Look after it:", Commands: []string{"doctor", "ready", "backup", "restore", "migrate"}},
 	{Title: "Work with STAC:", Commands: []string{"stac"}},
