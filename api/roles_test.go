@@ -19,7 +19,7 @@ func TestEveryOperationAsEverybody(t *testing.T) {
 		access.Viewer: `execution.list execution.get execution.steps execution.logs execution.stream execution.events execution.history execution.definition execution.why
 			execution.retry.preview execution.restart.preview pipeline.list pipeline.validate pipeline.get pipeline.versions pipeline.version pipeline.diff schedule.list schedule.get
 			schedule.next schedule.firings webhook.list webhook.get event_trigger.list event_trigger.get approval.list approval.get action.list action.get module.list module.get steps.get metrics
-			metrics.prometheus me project.list project.get project.tags lesson.list lesson.get lesson.media lesson.media.options lesson.uploads lesson.usage project.usage pipeline.version.usage upload.get project.progress project.events worker.list plugin.list
+			metrics.prometheus me project.list project.get project.tags lesson.list lesson.get lesson.media lesson.media.options lesson.uploads lesson.usage project.usage pipeline.version.usage upload.get project.progress project.events worker.list plugin.list cluster.list
 			pipeline_run.list pipeline_run.queue pipeline_run.events pipeline_run.get`,
 		access.Operator: `execution.start execution.cancel execution.pause execution.resume execution.retry execution.restart schedule.pause schedule.resume schedule.trigger
 			schedule.backfill webhook.validate event.receive approval.approve approval.reject steps.retry project.total project.status project.discovered project.items project.reset worker.drain
