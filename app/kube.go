@@ -202,8 +202,9 @@ func (s *jobSteps) Ended(ctx context.Context, execution string) (known, ended bo
 // clustersAPI is api.Options.Clusters.
 func (s *Server) clustersAPI() (list []api.Cluster) {
 	for _, c := range s.kube.clusters.Statuses() {
-		list = append(list, api.Cluster{ID: c.ID, Default: c.Default, Kind: c.Kind, Server: c.Server, Namespace: c.Namespace, Namespaces: append([]string{}, c.Namespaces...),
-			State: c.State, Since: resource.At(c.Since), Version: c.Version, Error: s.hide(c.Error), Unknown: c.Unknown})
+		out := api.Cluster{ID: c.ID, Default: c.Default, State: c.State, Since: resource.At(c.Since), Version: c.Version, Error: s.hide(c.Error), Unknown: c.Unknown}
+		out.Kind, out.Server, out.Namespace, out.Namespaces = c.Kind, c.Server, c.Namespace, append([]string{}, c.Namespaces...)
+		list = append(list, out)
 	}
 	return list
 }

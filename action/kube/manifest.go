@@ -77,17 +77,11 @@ func slug(text string, n int) string {
 
 // watchOptions are what the end of a job and its log are looked at with. They are in the job itself too, for the observer.
 type watchOptions struct {
-	Logs        string `json:"logs"`
-	TailLines   int    `json:"tail_lines"`
-	OutputsFrom string `json:"outputs_from"`
-	Keep        string `json:"keep"`
-	Pending     int    `json:"pending_seconds"`
-	TTL         int    `json:"ttl_seconds"`
+	watchParams
+	TTL int `json:"ttl_seconds"`
 }
 
-func (p *jobParams) watch() watchOptions {
-	return watchOptions{Logs: p.Logs, TailLines: p.TailLines, OutputsFrom: p.OutputsFrom, Keep: p.Keep, Pending: p.Pending, TTL: p.TTL}
-}
+func (p *jobParams) watch() watchOptions { return watchOptions{p.watchParams, p.TTL} }
 
 // jobManifest is the Job of a step.
 func jobManifest(p *jobParams, id *identity, name, namespace string) (object, error) {

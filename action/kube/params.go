@@ -47,8 +47,13 @@ type resources struct {
 
 type jobParams struct {
 	podParams
-	Parallelism int    `json:"parallelism" default:"1" minimum:"1" maximum:"10000" doc:"How many pods run at once."`
-	Completions int    `json:"completions" default:"1" minimum:"1" maximum:"100000" doc:"How many pods have to succeed. ´JOB_COMPLETION_INDEX´ numbers them if there are several."`
+	Parallelism int `json:"parallelism" default:"1" minimum:"1" maximum:"10000" doc:"How many pods run at once."`
+	Completions int `json:"completions" default:"1" minimum:"1" maximum:"100000" doc:"How many pods have to succeed. ´JOB_COMPLETION_INDEX´ numbers them if there are several."`
+	watchParams
+}
+
+// watchParams are what the end of a job and its log are looked at with.
+type watchParams struct {
 	Pending     int    `json:"pending_seconds" default:"600" minimum:"1" maximum:"604800" doc:"How long a pod may fail to start: no node, no image, no quota. Then the step fails with the reason."`
 	Logs        string `json:"logs" default:"follow" enum:"follow,end,none" doc:"´follow´: the pods' lines are in the step's log as they come. ´end´: the last ones, when the job has ended."`
 	TailLines   int    `json:"tail_lines" default:"1000" minimum:"1" maximum:"10000" doc:"How many of the last lines are read at the end."`

@@ -297,7 +297,7 @@ func (w *watcher) consider(ctx context.Context, a *waiting, j *job, pods map[str
 	}
 	if j != nil && a.Watch == (watchOptions{}) {
 		if json.Unmarshal([]byte(j.Metadata.Annotations[noteWatch]), &a.Watch) != nil {
-			a.Watch = watchOptions{Logs: "none", TailLines: 1000, OutputsFrom: "none", Pending: 600}
+			a.Watch.Logs, a.Watch.TailLines, a.Watch.OutputsFrom, a.Watch.Pending = "none", 1000, "none", 600
 		}
 	}
 	if a.Watch.Logs == "follow" {
