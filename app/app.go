@@ -25,6 +25,7 @@ import (
 	"github.com/stepwell/stepwell/action/outbound"
 	"github.com/stepwell/stepwell/action/service"
 	"github.com/stepwell/stepwell/conductor"
+	"github.com/stepwell/stepwell/dapr"
 	"github.com/stepwell/stepwell/definition"
 	"github.com/stepwell/stepwell/desk"
 	"github.com/stepwell/stepwell/queue"
@@ -183,6 +184,9 @@ func actions(o *Options) (*action.Registry, *outbound.Client, error) {
 		func() error { return o.kube.register(r) },
 		func() error { return media.Register(r, media.Find()) },
 		func() error { return service.Register(r, o.Services) },
+		func() error {
+			return dapr.RegisterWorkflows(r, dapr.WorkflowOptions{Port: o.Services.DaprPort, Token: o.Services.DaprToken, Limits: o.Services.Limits, Now: o.Now})
+		},
 		func() error { return o.shareStreams(r) },
 		func() error { return streams(r, client, *o) },
 	} {
