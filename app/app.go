@@ -89,8 +89,8 @@ type Options struct {
 	MasterKey secret.KeyOptions
 	// Logged is told of executions whose log lines have become readable; see conductor.Options. Defaults to nothing.
 	Logged func(executions []int64)
-	// Outbox reports whether the end of an execution is to be passed on; see conductor.Options. Defaults to none.
-	Outbox func(*store.Execution) bool
+	// Outbox says what of executions is passed on; see conductor.Options. Defaults to nothing.
+	Outbox conductor.Outbox
 	// Limits of the conductor. A Server's Patience defaults to as long as it runs.
 	conductor.Limits
 	// Queues are limits of steps by the name of their queue. Steps of executions with a lesson that name no queue are in the queue
