@@ -82,7 +82,7 @@ func killDapr(c *exec.Cmd) {
 
 func (r *daprRig) await(what string, done func() bool) {
 	r.t.Helper()
-	for end := time.Now().Add(20*time.Second); !done(); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(20 * time.Second); !done(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
 			killDapr(r.process)
 			r.t.Fatalf("not %s:\n%s", what, r.log)
