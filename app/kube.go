@@ -176,21 +176,15 @@ type podAttr struct {
 const recentLines = 2000
 
 // LastLine implements kube.Steps.
-func (s *jobSteps) LastLine(ctx context.Context, a *kube.Awaited, pod string) (last time.Time, same int, err error) {
+func (s *jobSteps) LastLine(ctx context.Context, a *kube.Awaited, pod string) (last time.Time, err error) {
 	lines, err := s.app.Store.Logs(ctx, a.Run, store.LogFilter{StepKey: a.StepKey, Tail: recentLines, Limit: recentLines})
 	for i := range lines {
-		l, of := &lines[i], podAttr{}
-		if len(l.Attrs) == 0 || l.Level != "info" || json.Unmarshal(l.Attrs, &of) != nil || of.Pod != pod {
-			continue
-		}
-		switch {
-		case l.At.After(last):
-			last, same = l.At, 1
-		case l.At.Equal(last):
-			same++
+		var of podAttr
+		if l := &lines[i]; len(l.Attrs) > 0 && l.Level == "info" && json.Unmarshal(l.Attrs, &of) == nil && of.Pod == pod && l.At.After(last) {
+			last = l.At
 		}
 	}
-	return last, same, err
+	return last, err
 }
 
 // Ended implements kube.Steps.

@@ -23,7 +23,6 @@ import (
 	"github.com/stepwell/stepwell/pipelinerun"
 	"github.com/stepwell/stepwell/progress/redisstate"
 	"github.com/stepwell/stepwell/project"
-	"github.com/stepwell/stepwell/report"
 	"github.com/stepwell/stepwell/secret"
 	"github.com/stepwell/stepwell/store"
 	"github.com/stepwell/stepwell/trigger"
@@ -73,13 +72,12 @@ type parts struct {
 	uploads   *upload.Store
 	runs      *pipelinerun.Runs
 	mirror    *redisstate.State // nil: no state server
-	reports   []*report.Reporter
-	outgoing  atomic.Bool // the commit that is being made puts something into the outbox
+	outgoing  atomic.Bool       // the commit that is being made puts something into the outbox
 }
 
 // build creates the parts in the order of their dependencies, the API last.
 func (s *Server) build(ctx context.Context) error {
-	for _, step := range []func(context.Context) error{s.buildAccess, s.buildConfinement, s.buildSecrets, s.buildFeed, s.buildTriggers, s.buildSources, s.buildAPI} {
+	for _, step := range []func(context.Context) error{s.buildAccess, s.buildConfinement, s.buildSecrets, s.buildFeed, s.buildTriggers, s.buildSources, s.buildDapr, s.buildAPI} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -163,10 +161,6 @@ func (s *Server) buildTriggers(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := s.buildDapr(ctx); err != nil {
-		return err
-	}
-	s.buildReports()
 	s.relay = trigger.NewRelay(s.Store, s.log, s.sinks()...)
 	if err := s.buildProgress(); err != nil {
 		return err
@@ -277,7 +271,6 @@ func (s *Server) observed(o *Options) {
 			s.schedules.Ended(u.Execution.ID)
 		}
 		s.counted(u)
-		s.reported(u)
 		if s.runs != nil {
 			s.runs.Observe(u.Execution)
 		}
@@ -296,14 +289,11 @@ func (s *Server) observed(o *Options) {
 	}
 	o.Logged = func(executions []int64) {
 		s.hub.Lines(executions)
-		for _, r := range s.reports {
-			r.Logged(executions)
-		}
 		if logged != nil {
 			logged(executions)
 		}
 	}
-	o.Outbox, o.CallbackURL = conductor.Outbox{Ended: s.wants, Begun: s.begun}, s.callbackURL
+	o.Outbox, o.CallbackURL = s.wants, s.callbackURL
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}

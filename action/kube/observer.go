@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stepwell/stepwell"
@@ -32,8 +33,8 @@ type Steps interface {
 	Signal(ctx context.Context, key string, answer []byte) (delivered bool, err error)
 	// Line adds a line to the step's log.
 	Line(a *Awaited, at time.Time, level slog.Level, pod, text string)
-	// LastLine is the time of the last line that the step's log has of a pod, and how many lines have that time; zero: it has none.
-	LastLine(ctx context.Context, a *Awaited, pod string) (at time.Time, same int, err error)
+	// LastLine is the time of the last line that the step's log has of a pod; zero: it has none.
+	LastLine(ctx context.Context, a *Awaited, pod string) (time.Time, error)
 	// Ended reports whether an execution is known, and whether it has ended.
 	Ended(ctx context.Context, execution string) (known, ended bool, err error)
 }
@@ -56,6 +57,8 @@ type Observer struct {
 	steps    Steps
 	log      *slog.Logger
 	streams  chan struct{} // of logs that are followed
+
+	unstreamed atomic.Int64 // logs that are followed without one
 
 	mu       sync.Mutex
 	expected map[string]time.Time // keys of jobs that were created a moment ago

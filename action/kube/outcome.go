@@ -218,6 +218,11 @@ func (k *client) outcome(ctx context.Context, c *Cluster, w *work, j *job) (out 
 	if err != nil {
 		return nil, "", &stepwell.Error{Code: stepwell.CodeUnavailable, Message: "the job's pods", Err: err}
 	}
+	return k.outcomeOf(ctx, c, w, j, pods)
+}
+
+// outcomeOf is outcome with the job's pods.
+func (k *client) outcomeOf(ctx context.Context, c *Cluster, w *work, j *job, pods []pod) (out map[string]any, logs string, err error) {
 	out = map[string]any{"job_uid": w.UID, "job_name": w.Name, "namespace": w.Namespace, "cluster_id": c.id}
 	last := latest(pods)
 	if last != nil && w.Watch.Logs != "none" {

@@ -358,6 +358,9 @@ func (w *watcher) askEvents(ctx context.Context, a *waiting) {
 func (w *watcher) settle(ctx context.Context, a *waiting) {
 	a.settling = true
 	w.settling.Go(func() {
+		if a.Watch.Logs == "follow" {
+			w.readLogs(ctx, a)
+		}
 		select {
 		case w.slots <- struct{}{}:
 			defer func() { <-w.slots }()
@@ -385,10 +388,7 @@ func (w *watcher) settle(ctx context.Context, a *waiting) {
 
 // report ends the step of one job; errRuns: it has not ended.
 func (w *watcher) report(ctx context.Context, a *waiting) error {
-	if a.Watch.Logs == "follow" {
-		w.readLogs(ctx, a)
-	}
-	out, said, err := w.o.clusters.look(ctx, &a.work)
+	out, said, err := w.look(ctx, a)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -418,21 +418,60 @@ func (w *watcher) report(ctx context.Context, a *waiting) error {
 
 // readLogs waits until the logs of all pods of a job have been read. Those of which the watch has not told yet are asked for.
 func (w *watcher) readLogs(ctx context.Context, a *waiting) {
-	var pods []pod
-	k, err := w.cluster.connect(ctx)
-	if err == nil {
-		pods, _ = k.podsOf(ctx, w.namespace, a.UID) // the outcome needs them too, and says so
+	if j, _ := w.told(a); j == nil {
+		w.askPods(ctx, a)
 	}
 	w.mu.Lock()
-	for i := range pods {
-		w.putPod(&pods[i])
-		w.followPod(ctx, a, &pods[i])
+	for _, p := range w.pods[a.UID] {
+		w.followPod(ctx, a, p)
 	}
 	followed := maps.Clone(a.pods)
 	w.mu.Unlock()
 	for _, f := range followed {
 		f.await(ctx)
 	}
+}
+
+func (w *watcher) askPods(ctx context.Context, a *waiting) {
+	k, err := w.cluster.connect(ctx)
+	if err != nil {
+		return
+	}
+	pods, _ := k.podsOf(ctx, w.namespace, a.UID) // the outcome needs them too, and says so
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i := range pods {
+		w.putPod(&pods[i])
+	}
+}
+
+// told is a job that has ended and its pods, once the watches have told of the end of all of them; else nil.
+func (w *watcher) told(a *waiting) (j *job, pods []pod) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if j = w.jobs[a.UID]; j == nil || !j.ended() {
+		return nil, nil
+	}
+	for _, p := range w.pods[a.UID] {
+		if !p.over() {
+			return nil, nil
+		}
+		pods = append(pods, *p)
+	}
+	if len(pods) < max(1, j.Status.Succeeded+j.Status.Failed) {
+		return nil, nil
+	}
+	return j, pods
+}
+
+// look is Clusters.look, without requests for what the watches have told.
+func (w *watcher) look(ctx context.Context, a *waiting) (out map[string]any, said string, err error) {
+	if j, pods := w.told(a); j != nil {
+		if k, err := w.cluster.connect(ctx); err == nil {
+			return k.outcomeOf(ctx, w.cluster, &a.work, j, pods)
+		}
+	}
+	return w.o.clusters.look(ctx, &a.work)
 }
 
 // release has an ended job go after its time, unless it is to be kept.

@@ -107,7 +107,6 @@ func (p *program) root() *cobra.Command {
 		p.newReadyCommand(),
 		p.newDoctorCommand(),
 		p.newStacCommand(),
-		p.newManCommand(),
 		p.newVersionCommand(),
 		p.newBenchCommand(),
 		p.newChaosCommand(),

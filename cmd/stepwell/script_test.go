@@ -21,6 +21,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/stepwell/stepwell/action/kube/kubetest"
 	"github.com/stepwell/stepwell/api"
 	"github.com/stepwell/stepwell/api/client"
 	"github.com/stepwell/stepwell/app"
@@ -32,7 +33,15 @@ var update = flag.Bool("update", false, "write the expected output into the scri
 
 func TestMain(m *testing.M) {
 	http.DefaultClient.Timeout = time.Minute // a server that does not answer fails its test, not the whole run
-	testscript.Main(m, map[string]func(){"stepwell": disturbed, "hands": hands, "plug": plug})
+	testscript.Main(stopping{m}, map[string]func(){"stepwell": disturbed, "hands": hands, "plug": plug})
+}
+
+// stopping runs the tests and stops the control plane that they have used.
+type stopping struct{ *testing.M }
+
+func (m stopping) Run() int {
+	defer kubetest.Stop()
+	return m.M.Run()
 }
 
 // TestScripts runs every script in testdata/script: the command as people use it, in a process of its

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"net"
 	"net/http"
-	"os/exec"
 	"strings"
 	"sync"
 	"testing"
@@ -44,18 +43,6 @@ type Kubelet struct {
 	pods  map[string]*pod // by uid
 	delay time.Duration
 	cut   chan struct{} // closed when log streams are cut
-	run   Runtime
-}
-
-// Runtime makes the process of a pod's container, which the kubelet starts, and gives the address that the pod has: what a container
-// runtime does with an image. Words are the container's command and arguments, env is its environment.
-type Runtime func(pod Object, words, env []string) (cmd *exec.Cmd, ip string, err error)
-
-// With has a runtime make the processes of pods from now on, in place of the container's command alone. Their readiness probes are asked.
-func (k *Kubelet) With(run Runtime) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.run = run
 }
 
 // Kubelet adds a node for a namespace; it ends with the test.
@@ -144,8 +131,9 @@ func (k *Kubelet) Lose(t testing.TB) {
 			continue
 		}
 		name := o.Text("metadata", "name")
-		status := Object{"status": Object{"phase": "Failed", "conditions": []Object{{"type": "DisruptionTarget", "status": "True", "reason": "DeletionByPodGC",
-			"message": "PodGC: node no longer exists", "lastTransitionTime": time.Now().UTC().Format(time.RFC3339)}}}}
+		status := Object{"status": Object{"phase": "Failed", "conditions": []Object{
+			{"type": "Ready", "status": "False", "reason": "NodeNotReady", "lastTransitionTime": stamp(time.Now().Add(-time.Minute))},
+			{"type": "DisruptionTarget", "status": "True", "reason": "DeletionByPodGC", "message": "PodGC: node no longer exists", "lastTransitionTime": stamp(time.Now())}}}}
 		if _, err := k.c.Patch(t.Context(), path+name+"/status", status); err != nil {
 			t.Fatal(err)
 		}

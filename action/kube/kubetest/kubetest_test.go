@@ -188,13 +188,3 @@ func TestAccountMayDoOnlyWhatItsRulesSay(t *testing.T) {
 		}
 	}
 }
-
-func TestRestartedServerHasTheSameAddressAndObjects(t *testing.T) {
-	t.Parallel()
-	c := kubetest.New(t)
-	ns := c.Namespace(t)
-	c.Kubelet(t, ns)
-	path := job(t, c, ns, "one", "any", "sleep 1")
-	c.Restart(t, nil)
-	c.Await(t, path, "complete", ended("Complete"))
-}
