@@ -195,8 +195,16 @@ func (s *server) awaited(ctx context.Context, x *store.Execution, most time.Dura
 	return s.o.Store.Execution(ctx, x.ID) // the wait ended early: return the current state
 }
 
-// shownParams are an execution's parameters without the values that its pipeline declares secret.
+// shownParams are an execution's parameters as they may be shown.
 func (s *server) shownParams(ctx context.Context, x *store.Execution) (json.RawMessage, error) {
+	params, err := ShownParams(ctx, s.o.Store, x)
+	return s.json(x.ID, params), err
+}
+
+// ShownParams are an execution's parameters without the values that its pipeline declares secret.
+func ShownParams(ctx context.Context, definitions interface {
+	Definition(ctx context.Context, hash []byte) ([]byte, error)
+}, x *store.Execution) (json.RawMessage, error) {
 	var params map[string]json.RawMessage
 	if len(x.Params) == 0 {
 		return json.RawMessage("{}"), nil
@@ -204,7 +212,7 @@ func (s *server) shownParams(ctx context.Context, x *store.Execution) (json.RawM
 	if err := json.Unmarshal(x.Params, &params); err != nil || len(params) == 0 { // the definition may be large
 		return json.RawMessage("{}"), err
 	}
-	body, err := s.o.Store.Definition(ctx, x.Definition)
+	body, err := definitions.Definition(ctx, x.Definition)
 	if err != nil {
 		return nil, err
 	}
@@ -217,8 +225,7 @@ func (s *server) shownParams(ctx context.Context, x *store.Execution) (json.RawM
 			params[d.Parameters[i].Name] = json.RawMessage(`"***"`)
 		}
 	}
-	shown, err := json.Marshal(params)
-	return s.json(x.ID, shown), err
+	return json.Marshal(params)
 }
 
 // value resolves a stored value: large ones are fetched.

@@ -25,6 +25,7 @@ import (
 	"github.com/stepwell/stepwell/action/outbound"
 	"github.com/stepwell/stepwell/action/service"
 	"github.com/stepwell/stepwell/conductor"
+	"github.com/stepwell/stepwell/dapr"
 	"github.com/stepwell/stepwell/definition"
 	"github.com/stepwell/stepwell/desk"
 	"github.com/stepwell/stepwell/queue"
@@ -88,8 +89,8 @@ type Options struct {
 	MasterKey secret.KeyOptions
 	// Logged is told of executions whose log lines have become readable; see conductor.Options. Defaults to nothing.
 	Logged func(executions []int64)
-	// Outbox reports whether the end of an execution is to be passed on; see conductor.Options. Defaults to none.
-	Outbox func(*store.Execution) bool
+	// Outbox says what of executions is passed on; see conductor.Options. Defaults to nothing.
+	Outbox conductor.Outbox
 	// Limits of the conductor. A Server's Patience defaults to as long as it runs.
 	conductor.Limits
 	// Queues are limits of steps by the name of their queue. Steps of executions with a lesson that name no queue are in the queue
@@ -183,6 +184,9 @@ func actions(o *Options) (*action.Registry, *outbound.Client, error) {
 		func() error { return o.kube.register(r) },
 		func() error { return media.Register(r, media.Find()) },
 		func() error { return service.Register(r, o.Services) },
+		func() error {
+			return dapr.RegisterWorkflows(r, dapr.WorkflowOptions{Port: o.Services.DaprPort, Token: o.Services.DaprToken, Limits: o.Services.Limits, Now: o.Now})
+		},
 		func() error { return o.shareStreams(r) },
 		func() error { return streams(r, client, *o) },
 	} {

@@ -15,7 +15,7 @@ import (
 // buildDapr makes what the sidecar asks.
 func (s *Server) buildDapr(context.Context) (err error) {
 	s.platform, err = dapr.New(dapr.Options{Settings: s.o.Dapr, Receive: s.router.Receive, MaxEvent: s.router.MaxBody(), Fire: s.fireNamed, Fired: s.firedNamed, Ready: s.Ready,
-		Count: s.meter.DaprEvent, Now: s.now, Log: s.log})
+		Count: s.meter.DaprEvent, Document: s.mirrored, Now: s.now, Log: s.log})
 	return err
 }
 

@@ -320,6 +320,9 @@ func (s *Server) startRoles(acting *loopGroup) {
 	if s.node == nil {
 		acting.start("schedules", s.schedules.Run)
 		acting.start("relay", s.relay.Run)
+		for _, r := range s.reports {
+			acting.start("report", r.Run)
+		}
 		acting.start("retention", keep.Run)
 		return
 	}
@@ -356,6 +359,9 @@ func (s *Server) fire(ctx context.Context) error {
 	var loops errgroup.Group
 	loops.Go(func() error { return s.schedules.Run(ctx) })
 	loops.Go(func() error { return s.relay.Run(ctx) })
+	for _, r := range s.reports {
+		loops.Go(func() error { return r.Run(ctx) })
+	}
 	loops.Go(func() error { // nothing tells of the entries of other nodes
 		for action.Pause(ctx, changesInterval) == nil {
 			s.relay.Wake()

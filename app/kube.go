@@ -176,15 +176,21 @@ type podAttr struct {
 const recentLines = 2000
 
 // LastLine implements kube.Steps.
-func (s *jobSteps) LastLine(ctx context.Context, a *kube.Awaited, pod string) (last time.Time, err error) {
+func (s *jobSteps) LastLine(ctx context.Context, a *kube.Awaited, pod string) (last time.Time, same int, err error) {
 	lines, err := s.app.Store.Logs(ctx, a.Run, store.LogFilter{StepKey: a.StepKey, Tail: recentLines, Limit: recentLines})
 	for i := range lines {
-		var of podAttr
-		if l := &lines[i]; len(l.Attrs) > 0 && l.Level == "info" && json.Unmarshal(l.Attrs, &of) == nil && of.Pod == pod && l.At.After(last) {
-			last = l.At
+		l, of := &lines[i], podAttr{}
+		if len(l.Attrs) == 0 || l.Level != "info" || json.Unmarshal(l.Attrs, &of) != nil || of.Pod != pod {
+			continue
+		}
+		switch {
+		case l.At.After(last):
+			last, same = l.At, 1
+		case l.At.Equal(last):
+			same++
 		}
 	}
-	return last, err
+	return last, same, err
 }
 
 // Ended implements kube.Steps.

@@ -48,6 +48,9 @@ func (s *Server) sinks() []trigger.Sink {
 	if s.mirror != nil && s.o.State.Publish != "" {
 		list = append(list, publisher{s.mirror, s.o.State.Publish == PublishStream})
 	}
+	for _, r := range s.reports {
+		list = append(list, r)
+	}
 	return list
 }
 

@@ -23,6 +23,7 @@ import (
 	"github.com/stepwell/stepwell/pipelinerun"
 	"github.com/stepwell/stepwell/progress/redisstate"
 	"github.com/stepwell/stepwell/project"
+	"github.com/stepwell/stepwell/report"
 	"github.com/stepwell/stepwell/secret"
 	"github.com/stepwell/stepwell/store"
 	"github.com/stepwell/stepwell/trigger"
@@ -72,12 +73,13 @@ type parts struct {
 	uploads   *upload.Store
 	runs      *pipelinerun.Runs
 	mirror    *redisstate.State // nil: no state server
-	outgoing  atomic.Bool       // the commit that is being made puts something into the outbox
+	reports   []*report.Reporter
+	outgoing  atomic.Bool // the commit that is being made puts something into the outbox
 }
 
 // build creates the parts in the order of their dependencies, the API last.
 func (s *Server) build(ctx context.Context) error {
-	for _, step := range []func(context.Context) error{s.buildAccess, s.buildConfinement, s.buildSecrets, s.buildFeed, s.buildTriggers, s.buildSources, s.buildDapr, s.buildAPI} {
+	for _, step := range []func(context.Context) error{s.buildAccess, s.buildConfinement, s.buildSecrets, s.buildFeed, s.buildTriggers, s.buildSources, s.buildAPI} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -161,6 +163,10 @@ func (s *Server) buildTriggers(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	if err := s.buildDapr(ctx); err != nil {
+		return err
+	}
+	s.buildReports()
 	s.relay = trigger.NewRelay(s.Store, s.log, s.sinks()...)
 	if err := s.buildProgress(); err != nil {
 		return err
@@ -271,6 +277,7 @@ func (s *Server) observed(o *Options) {
 			s.schedules.Ended(u.Execution.ID)
 		}
 		s.counted(u)
+		s.reported(u)
 		if s.runs != nil {
 			s.runs.Observe(u.Execution)
 		}
@@ -289,11 +296,14 @@ func (s *Server) observed(o *Options) {
 	}
 	o.Logged = func(executions []int64) {
 		s.hub.Lines(executions)
+		for _, r := range s.reports {
+			r.Logged(executions)
+		}
 		if logged != nil {
 			logged(executions)
 		}
 	}
-	o.Outbox, o.CallbackURL = s.wants, s.callbackURL
+	o.Outbox, o.CallbackURL = conductor.Outbox{Ended: s.wants, Begun: s.begun}, s.callbackURL
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}

@@ -71,9 +71,8 @@ type Options struct {
 	// Lines gets the numbers of the executions whose log lines have become readable; it must be quick. Defaults to
 	// none.
 	Lines func(executions []int64)
-	// Outbox reports whether the end of an execution, or its taking longer than promised, is to be put into the
-	// outbox with the commit that decides it (Ended). It must be quick. Defaults to nothing being put there.
-	Outbox func(*store.Execution) bool
+	// Outbox says what is put into the outbox. Defaults to nothing.
+	Outbox Outbox
 	Limits
 	// MaxKept bounds, in bytes, the signals that no step has waited for yet. Defaults to 64 MiB.
 	MaxKept int64

@@ -2,8 +2,10 @@ package conductor
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
+	"github.com/stepwell/stepwell/engine"
 	"github.com/stepwell/stepwell/store"
 )
 
@@ -11,15 +13,25 @@ import (
 const (
 	ExecutionEnded    = "execution.ended"
 	ExecutionBreached = "execution.breached" // it takes longer than its settings promise
+	Begun             = "begun"              // an execution, or a restart of it
 )
 
-// Ended is the body of both.
+// Outbox says what is put into the outbox, with the commit that decides it. Its functions must be quick; nil: nothing.
+type Outbox struct {
+	// Ended reports whether the end of an execution, or its taking longer than promised, is (Ended).
+	Ended func(*store.Execution) bool
+	// Begun reports whether the beginning of an execution, or a restart of it, is.
+	Begun func() bool
+}
+
+// Ended is the body of all.
 type Ended struct {
 	Status   string `json:"status"`
 	Pipeline string `json:"pipeline"`
 	Workflow string `json:"workflow,omitempty"`
 	Job      string `json:"job,omitempty"`
 	Breached string `json:"breached,omitempty"`
+	Version  int64  `json:"version,omitempty"` // of the commit, with Begun
 }
 
 // outgoing collects a turn's outbox entries, stored in the same transaction.
@@ -33,10 +45,17 @@ func (c *Conductor) outgoing(l *live) (list []store.Outgoing, err error) {
 	if l.fx.Finished {
 		kinds = append(kinds, ExecutionEnded)
 	}
-	if len(kinds) == 0 || c.o.Outbox == nil || !c.o.Outbox(&l.row) {
+	if len(kinds) > 0 && (c.o.Outbox.Ended == nil || !c.o.Outbox.Ended(&l.row)) {
+		kinds = nil
+	}
+	ended := Ended{Status: l.row.Status.String(), Pipeline: l.row.Pipeline, Workflow: l.row.Workflow, Job: l.row.Job, Breached: l.breached}
+	if c.o.Outbox.Begun != nil && (l.create || slices.ContainsFunc(l.batch.Events, func(e engine.Event) bool { return e.Kind == engine.Restart })) && c.o.Outbox.Begun() {
+		kinds, ended.Version = append(kinds, Begun), l.version
+	}
+	if len(kinds) == 0 {
 		return nil, nil
 	}
-	body, err := json.Marshal(Ended{Status: l.row.Status.String(), Pipeline: l.row.Pipeline, Workflow: l.row.Workflow, Job: l.row.Job, Breached: l.breached})
+	body, err := json.Marshal(ended)
 	if err != nil {
 		return nil, err
 	}

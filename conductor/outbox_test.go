@@ -15,7 +15,7 @@ import (
 func TestOutbox(t *testing.T) {
 	w := &waits{}
 	r := newRig(t, build{observe: w.observe, set: func(o *conductor.Options) {
-		o.Outbox = func(x *store.Execution) bool { return x.Job != "quiet" }
+		o.Outbox.Ended = func(x *store.Execution) bool { return x.Job != "quiet" }
 	}})
 	start := func(job, text string) string {
 		id, err := r.Start(t.Context(), conductor.Request{Pipeline: r.register(pipeline(t, text)), Origin: store.Origin{Job: job, Workflow: "w"}})

@@ -25,6 +25,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/access"
+	"github.com/stepwell/stepwell/store"
 	"github.com/stepwell/stepwell/trigger/event"
 )
 
@@ -43,6 +44,12 @@ type Settings struct {
 	Namespace string
 	// Jobs lets Dapr jobs start the job or webhook of their name.
 	Jobs bool
+	// Publish are topics for what happens to executions: TopicExecutions, TopicSteps, TopicLogs.
+	Publish []string
+	// StateStore is the component that executions are mirrored in; "": none. StateTTL is how many seconds an execution stays there
+	// after its last change; 0: for good.
+	StateStore string
+	StateTTL   int
 }
 
 // Subscription is a topic whose messages are events.
@@ -81,6 +88,9 @@ func (s *Settings) Validate() error {
 			seen[place] = true
 		}
 	}
+	if (len(s.Publish) > 0 || s.StateStore != "") && s.Port == 0 {
+		return stepwell.Invalid("set services.dapr_http_port or DAPR_HTTP_PORT", "dapr.publish and dapr.state_store need a sidecar")
+	}
 	for name, role := range s.Callers {
 		if role != access.Viewer && role != access.Operator && role != access.Editor {
 			return stepwell.Invalid("viewer, operator or editor; for more than that an app needs an API key", "dapr.callers.%s: the role %s is not given by the name of an app", name, role)
@@ -99,6 +109,8 @@ type Options struct {
 	Fire func(ctx context.Context, name, key string, data []byte) (execution string, fresh bool, err error)
 	// Fired says when the execution of a key was started; zero: there is none.
 	Fired func(ctx context.Context, key string) (time.Time, error)
+	// Document is an execution as the state store gets it, without secrets.
+	Document func(ctx context.Context, x *store.Execution) (*Document, error)
 	// Ready says why nothing can be taken now. Defaults to always being ready.
 	Ready func() error
 	// Count hears of every event: SUCCESS, RETRY or DROP. Defaults to nobody.
@@ -110,9 +122,10 @@ type Options struct {
 
 // Adapter serves what the sidecar asks. Its methods may be called from many goroutines.
 type Adapter struct {
-	o      Options
-	topics map[string]*Subscription // by PUBSUB/TOPIC
-	slots  chan struct{}
+	o       Options
+	topics  map[string]*Subscription // by PUBSUB/TOPIC
+	slots   chan struct{}
+	sidecar *sidecar
 
 	mu      sync.Mutex
 	refused time.Time // when a request without the token was last logged
@@ -136,7 +149,7 @@ func New(o Options) (*Adapter, error) {
 		o.Now = time.Now
 	}
 	o.Log = cmp.Or(o.Log, slog.Default())
-	a := &Adapter{o: o, topics: map[string]*Subscription{}, slots: make(chan struct{}, maxRequests)}
+	a := &Adapter{o: o, topics: map[string]*Subscription{}, slots: make(chan struct{}, maxRequests), sidecar: newSidecar(o.Port, o.Token)}
 	for i := range o.Subscribe {
 		s := &o.Subscribe[i]
 		a.topics[s.PubSub+"/"+s.Topic] = s

@@ -219,13 +219,19 @@ func (d *Desk) Push(ctx context.Context, messages []queue.Message) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := d.o.Now()
+	var run int64 // of all of them; 0: they are of several
 	for i := range messages {
 		if t, ok := messages[i].Body.(*engine.Task); ok {
 			messages[i].Away = !d.isLocal(t)
 			d.addWaiting(t, now)
 		}
+		if i == 0 {
+			run = messages[i].Run
+		} else if messages[i].Run != run {
+			run = 0
+		}
 	}
-	d.wakeSessions()
+	d.wakeSessions(run, nil)
 	d.wakeOffers()
 	return d.queue.Push(ctx, messages)
 }
@@ -310,7 +316,7 @@ func (d *Desk) release(a *attempt) {
 	if a.lease.Token != 0 {
 		_ = d.queue.Ack(context.Background(), []queue.Lease{a.lease}) // never fails
 		a.lease = queue.Lease{}
-		d.wakeSessions()
+		d.wakeSessions(0, nil)
 		d.wakeOffers()
 	}
 }
@@ -372,7 +378,7 @@ func (d *Desk) Ack(ctx context.Context, leases []queue.Lease) error {
 			}
 		}
 	}
-	d.wakeSessions()
+	d.wakeSessions(0, nil)
 	return d.queue.Ack(ctx, leases)
 }
 

@@ -431,3 +431,36 @@ func TestLiarAtAdoption(t *testing.T) {
 		t.Errorf("step %s", steps["a"].Output)
 	}
 }
+
+// A turn with an outcome that asks for tasks takes the next step along, also while another turn waits for tasks; each step is given once.
+func TestNextStepGoesAlong(t *testing.T) {
+	n := newNode(t, dbOf(t), desk.Options{}, never("t.far"))
+	c := client{n: n, name: "w1"}.join("t.far")
+	along := 0
+	for range 6 {
+		id := n.begin("name: two\nsteps:\n  - {id: a, action: t.far}\n  - {id: b, action: t.far, depends_on: [a]}\n")
+		a := c.task()
+		waiting := make(chan wire.Turned)
+		go func() {
+			var out wire.Turned
+			c.send("turn", wire.Turn{Worker: c.name, Want: 1, WaitMS: 150}, &out)
+			waiting <- out
+		}()
+		time.Sleep(5 * time.Millisecond) // it waits by now as a rule
+		list := c.turn(wire.Turn{Outcomes: []wire.Outcome{completed(a, `{}`)}, Want: 1}).Tasks
+		along += len(list)
+		if len(list) == 0 { // that turn came at the same moment
+			list = (<-waiting).Tasks
+		} else if out := <-waiting; len(out.Tasks) > 0 {
+			t.Fatalf("given twice: %+v", out.Tasks)
+		}
+		if len(list) != 1 {
+			t.Fatalf("%d tasks", len(list))
+		}
+		c.report(completed(list[0], `{}`))
+		n.end(id, stepwell.ExecutionCompleted)
+	}
+	if along == 0 {
+		t.Error("no step has gone along")
+	}
+}

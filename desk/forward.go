@@ -124,7 +124,7 @@ func (d *Desk) serveForwarded(ctx context.Context, s *session, in *forwarded) (a
 			return nil, err
 		}
 		out := &wire.Turned{}
-		d.settle(ctx, s, turn.Outcomes, out)
+		_, _ = d.settle(ctx, s, turn.Outcomes, false, out)
 		return out, nil
 	case "claim":
 		claim, err := read[wire.Claim](in.Body)

@@ -267,7 +267,7 @@ func (d *Desk) listsAway(err error) {
 		d.out.away = d.o.Now()
 		d.o.Log.Warn("the lists of steps are away: steps go to workers that are linked until they are back", "error", err)
 	}
-	d.wakeSessions()
+	d.wakeSessions(0, nil)
 }
 
 // listsBack records that the lists are there again. Everything that was in them is pushed again: they may have lost it.

@@ -28,10 +28,10 @@ type settling struct {
 }
 
 // settle takes outcomes in. Those that are neither committed nor refused are to be offered again, or to the nodes that run
-// their executions.
-func (d *Desk) settle(ctx context.Context, s *session, outcomes []wire.Outcome, out *wire.Turned) (away []*wire.Outcome) {
+// their executions. With asks the turn takes tasks then, and run is to be given to asked.
+func (d *Desk) settle(ctx context.Context, s *session, outcomes []wire.Outcome, asks bool, out *wire.Turned) (away []*wire.Outcome, run int64) {
 	if len(outcomes) == 0 {
-		return nil
+		return nil, 0
 	}
 	claimed := d.claimHeld(s, outcomes)
 	list := settling{make([]*attempt, 0, len(outcomes)), make([]conductor.RunEvent, 0, len(outcomes))}
@@ -58,8 +58,7 @@ func (d *Desk) settle(ctx context.Context, s *session, outcomes []wire.Outcome, 
 			out.Committed = append(out.Committed, o.ID)
 		}
 	}
-	d.commit(ctx, &list, out)
-	return away
+	return away, d.commit(ctx, s, &list, asks, out)
 }
 
 // claimHeld is claimOutcome for those of attempts that the worker holds; nil for all others.
@@ -273,15 +272,21 @@ func (d *Desk) wait(w *wire.Wait) error {
 	return out
 }
 
-// commit reports outcomes, and adds those to an answer that are durable or no longer wanted.
-func (d *Desk) commit(ctx context.Context, list *settling, out *wire.Turned) {
+// commit reports outcomes, and adds those to an answer that are durable or no longer wanted. For asks and run see settle.
+func (d *Desk) commit(ctx context.Context, s *session, list *settling, asks bool, out *wire.Turned) (run int64) {
 	if len(list.events) == 0 {
-		return
+		return 0
+	}
+	if asks {
+		d.mu.Lock()
+		run = s.asks(list.attempts)
+		d.mu.Unlock()
 	}
 	all := d.p.Conductor.ReportAll(ctx, list.events) == nil
 	done := list.attempts
 	if !all {
-		done = nil
+		d.asked(s, run)
+		done, run = nil, 0
 		for i, a := range list.attempts {
 			if d.committed(ctx, a, &list.events[i]) {
 				done = append(done, a)
@@ -303,8 +308,12 @@ func (d *Desk) commit(ctx context.Context, list *settling, out *wire.Turned) {
 		d.drop(a)
 	}
 	_ = d.queue.Ack(context.Background(), leases) // never fails
-	d.wakeSessions()
+	if run == 0 {
+		s = nil
+	}
+	d.wakeSessions(0, s) // not that which takes tasks now
 	d.wakeOffers()
+	return run
 }
 
 // committed reports one outcome of several of which not all were taken.

@@ -68,6 +68,7 @@ type session struct {
 	draining        bool          // it gets no more, and is told so
 	revoked         bool          // an attempt in held may be
 	nodes           int           // Desk.nodesNo, as last told
+	asking          map[int64]int // turns whose outcomes of an execution are being committed, and that take tasks then
 }
 
 // ring wakes the waiting turns.
@@ -118,16 +119,46 @@ func (d *Desk) serves(s *session, name string) bool {
 	return len(s.queues) == 0 || s.queues[name]
 }
 
-// wakeSessions rings those that could take what waits. The caller holds the lock.
-func (d *Desk) wakeSessions() {
+// wakeSessions rings those that could take what waits, tasks of an execution if run is not 0. The turn of a session that asks for
+// tasks with outcomes of that execution takes them along: most often its commit is the one that has made them. The caller holds the lock.
+func (d *Desk) wakeSessions(run int64, except *session) {
 	if len(d.waiting) == 0 && (d.out.waits == 0 || d.out.away.IsZero()) {
 		return
 	}
 	for _, s := range d.sessions {
-		if s.news != nil && d.anyFor(s) {
+		if s.news != nil && s != except && (run == 0 || s.asking[run] == 0) && d.anyFor(s) {
 			s.ring()
 		}
 	}
+}
+
+// asks records that outcomes of one execution are about to be committed whose turn takes tasks then, and returns its number; 0: they
+// are of several. The caller holds the lock.
+func (s *session) asks(of []*attempt) (run int64) {
+	for _, a := range of {
+		if a.task.Run != of[0].task.Run {
+			return 0
+		}
+		run = a.task.Run
+	}
+	if s.asking == nil {
+		s.asking = map[int64]int{}
+	}
+	s.asking[run]++
+	return run
+}
+
+// asked ends what asks has begun; what still waits is for other turns of the session.
+func (d *Desk) asked(s *session, run int64) {
+	if run == 0 {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if s.asking[run]--; s.asking[run] == 0 {
+		delete(s.asking, run)
+	}
+	d.wakeSessions(0, nil)
 }
 
 // anyFor reports whether there may be something for a worker. The caller holds the lock.
@@ -380,7 +411,7 @@ func (d *Desk) pushAgain(a *attempt) {
 	t := a.task
 	m := queue.Message{Run: t.Run, Idx: t.Idx, Epoch: t.Epoch, Priority: t.Priority, Queue: t.Queue, Away: !d.isLocal(t), Body: t}
 	if err := d.queue.Push(context.Background(), []queue.Message{m}); err == nil {
-		d.wakeSessions()
+		d.wakeSessions(0, nil)
 		d.wakeOffers()
 	} // else the process ends
 }

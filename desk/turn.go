@@ -30,7 +30,12 @@ func (d *Desk) turn(ctx context.Context, s *session, in *wire.Turn) (*wire.Turne
 	if err := d.giveBack(ctx, s, in.Back); err != nil {
 		return nil, err
 	}
-	d.forwardOutcomes(ctx, s, d.settle(ctx, s, d.settleCancels(s, in.Outcomes, out), out), out)
+	away, run := d.settle(ctx, s, d.settleCancels(s, in.Outcomes, out), in.Want > 0 && !in.Leaving, out)
+	if len(away) > 0 { // which may take a while
+		d.asked(s, run)
+		run = 0
+		d.forwardOutcomes(ctx, s, away, out)
+	}
 	if in.Leaving {
 		d.leave(ctx, s)
 		return out, nil
@@ -40,6 +45,7 @@ func (d *Desk) turn(ctx context.Context, s *session, in *wire.Turn) (*wire.Turne
 		wait = 0
 	}
 	d.deal(ctx, s, in.Want, wait, out)
+	d.asked(s, run)
 	if len(out.Tasks)+len(out.Committed) > 0 {
 		d.refund(s)
 	}

@@ -18,6 +18,7 @@ import (
 const (
 	KindEnded    = "execution.ended"
 	KindBreached = "execution.breached" // it took longer than its pipeline promises
+	KindBegun    = "begun"              // an execution, or its restart; no event for triggers
 )
 
 // Happened is an entry of the outbox.
@@ -32,6 +33,7 @@ type Happened struct {
 	Job       string                   `json:"job,omitempty"`
 	Workflow  string                   `json:"workflow,omitempty"`
 	Breached  string                   `json:"breached,omitempty"` // "", expected or maximum
+	Version   int64                    `json:"version,omitempty"`  // with KindBegun: of the commit
 }
 
 // Sink receives events, at least once each and in order, except entries it has put off. After nil, all of them are

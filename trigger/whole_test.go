@@ -47,7 +47,7 @@ func boot(t *testing.T, s *sqlite.Store) *whole {
 	var relay *trigger.Relay
 	var err error
 	w.conductor, err = conductor.New(t.Context(), conductor.Options{Store: s, Queue: q, Blobs: s.Blobs(), Catalog: registry, Log: log,
-		Outbox: func(x *store.Execution) bool { return w.Wants(x) },
+		Outbox: conductor.Outbox{Ended: func(x *store.Execution) bool { return w.Wants(x) }},
 		Observe: func(u *conductor.Update) {
 			if u.Execution.Status.Terminal() {
 				w.Ended(u.Execution.ID)

@@ -2,6 +2,7 @@ package kube
 
 import (
 	"context"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -96,7 +97,10 @@ type reader struct {
 	pod, container string
 	over           chan struct{}
 
-	cursor time.Time
+	cursor time.Time // the last line's
+	same   int       // lines with that time that the step's log has
+	resume time.Time // the cursor when the log was opened
+	skip   int       // lines with that time that come again
 	lines  int
 	keep   int      // how many of the lines beyond the limit come at the end
 	last   []string // those
@@ -106,9 +110,8 @@ type reader struct {
 
 func (r *reader) run(ctx context.Context) {
 	for {
-		cursor, err := r.w.o.steps.LastLine(ctx, r.a, r.pod)
-		if err == nil {
-			r.cursor = cursor
+		var err error
+		if r.cursor, r.same, err = r.w.o.steps.LastLine(ctx, r.a, r.pod); err == nil {
 			break
 		}
 		if action.Pause(ctx, followMost) != nil {
@@ -187,13 +190,17 @@ func (r *reader) read(ctx context.Context) (n int, err error) {
 		return 0, err
 	}
 	defer body.Close()
-	_ = lines(body, func(line string) bool { // how a stream ends says nothing: it is opened again
+	r.resume, r.skip = r.cursor, r.same
+	err = lines(body, func(line string) bool {
 		if r.take(line) {
 			n++
 		}
 		return ctx.Err() == nil
 	})
-	return n, nil
+	if err == io.EOF {
+		err = nil
+	}
+	return n, err
 }
 
 // take adds a line, unless it was there already.
@@ -202,10 +209,8 @@ func (r *reader) take(line string) bool {
 	at, err := time.Parse(time.RFC3339Nano, stamp)
 	if !ok || err != nil {
 		at, text = r.w.o.clusters.o.Now(), line
-	} else if at = at.Truncate(time.Microsecond); !at.After(r.cursor) { // the log keeps microseconds
+	} else if at = at.Truncate(time.Microsecond); !r.isNew(at) { // the step's log keeps microseconds
 		return false
-	} else {
-		r.cursor = at
 	}
 	text = strings.ToValidUTF8(strings.TrimRight(text, "\r"), "�")
 	switch r.lines++; {
@@ -219,6 +224,22 @@ func (r *reader) take(line string) bool {
 			r.last, r.left = r.last[1:], r.left+1
 		}
 		r.last = append(r.last, text)
+	}
+	return true
+}
+
+// isNew reports whether the step's log lacks a line with this time, and moves the cursor. Several lines may have the same.
+func (r *reader) isNew(at time.Time) bool {
+	switch {
+	case at.Before(r.resume):
+		return false
+	case at.Equal(r.resume) && r.skip > 0:
+		r.skip--
+		return false
+	case at.Equal(r.cursor):
+		r.same++
+	case at.After(r.cursor):
+		r.cursor, r.same = at, 1
 	}
 	return true
 }

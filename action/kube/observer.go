@@ -33,8 +33,8 @@ type Steps interface {
 	Signal(ctx context.Context, key string, answer []byte) (delivered bool, err error)
 	// Line adds a line to the step's log.
 	Line(a *Awaited, at time.Time, level slog.Level, pod, text string)
-	// LastLine is the time of the last line that the step's log has of a pod; zero: it has none.
-	LastLine(ctx context.Context, a *Awaited, pod string) (time.Time, error)
+	// LastLine is the time of the last line that the step's log has of a pod, and how many lines have that time; zero: it has none.
+	LastLine(ctx context.Context, a *Awaited, pod string) (at time.Time, same int, err error)
 	// Ended reports whether an execution is known, and whether it has ended.
 	Ended(ctx context.Context, execution string) (known, ended bool, err error)
 }

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -81,7 +82,7 @@ func killDapr(c *exec.Cmd) {
 
 func (r *daprRig) await(what string, done func() bool) {
 	r.t.Helper()
-	for end := time.Now().Add(time.Minute); !done(); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(20 * time.Second); !done(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
 			killDapr(r.process)
 			r.t.Fatalf("not %s:\n%s", what, r.log)
@@ -300,4 +301,137 @@ func TestDaprJobs(t *testing.T) {
 		return resp.StatusCode < 300
 	})
 	r.await("one execution", func() bool { return r.executions("p") == 1 })
+}
+
+// received is a subscriber of topics, as another service beside a sidecar.
+type received struct {
+	mu   sync.Mutex
+	list []map[string]any // CloudEvents
+	port int
+}
+
+func subscribe(t *testing.T, topics ...string) *received {
+	t.Helper()
+	r := &received{}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /dapr/subscribe", func(w http.ResponseWriter, _ *http.Request) {
+		list := []object{}
+		for _, topic := range topics {
+			list = append(list, object{"pubsubname": "pubsub", "topic": topic, "route": "/take"})
+		}
+		_ = json.NewEncoder(w).Encode(list) // the sidecar says what is missing
+	})
+	mux.HandleFunc("POST /take", func(_ http.ResponseWriter, req *http.Request) {
+		var e map[string]any
+		if json.NewDecoder(req.Body).Decode(&e) == nil {
+			r.mu.Lock()
+			r.list = append(r.list, e)
+			r.mu.Unlock()
+		}
+	})
+	s := httptest.NewServer(mux)
+	t.Cleanup(s.Close)
+	_, text, _ := strings.Cut(s.Listener.Addr().String(), ":")
+	var err error
+	r.port, err = strconv.Atoi(text)
+	must(t, err)
+	return r
+}
+
+// of are the values of a member of the data of one execution's messages of a type, each once, in order.
+func (r *received) of(kind, execution, member string) (values []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	seen := map[any]bool{}
+	for _, e := range r.list {
+		data, _ := e["data"].(map[string]any)
+		if e["type"] != kind || data["execution_id"] != execution || seen[e["id"]] {
+			continue
+		}
+		seen[e["id"]] = true
+		value := fmt.Sprint(data[member])
+		if step, ok := data["step_id"].(string); ok && member == "status" {
+			value = step + " " + value
+		}
+		values = append(values, value)
+	}
+	return values
+}
+
+const (
+	daprOut      = "log: {level: warn}\ndapr:\n  publish: [workflow.execution.status, workflow.step.status, workflow.logs]\n  state_store: statestore\n"
+	daprOutPipe  = "name: out\nparameters:\n  - {name: token, type: string, secret: true, default: hush-hush}\nsteps:\n  - {id: first, action: util.exec, params: {command: [echo, a line]}}\n  - {id: second, action: util.noop, depends_on: [first]}\n"
+	daprOutSteps = "[first queued first running first completed second queued second running second completed]"
+)
+
+// start starts a pipeline.
+func (r *daprRig) start(pipeline string) string {
+	r.t.Helper()
+	var started struct {
+		ID string `json:"execution_id"`
+	}
+	must(r.t, r.client.Call(r.t.Context(), "POST", "/api/v1/execute", nil, object{"workflow_id": pipeline}, &started))
+	return started.ID
+}
+
+// What happens to executions is published in order and mirrored, over outages of the sidecar and the death of the server; nobody else waits
+// for that.
+func TestDaprPublishes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts processes of daprd")
+	}
+	others := subscribe(t, "workflow.execution.status", "workflow.step.status", "workflow.logs.*")
+	n := daprtest.NewNetwork(t)
+	n.AddPubSub("pubsub")
+	n.AddComponent("statestore", "state.in-memory", nil)
+	sidecar := n.Start("stepwell", others.port)
+	sidecar.Stop()
+	port := fmt.Sprint("DAPR_HTTP_PORT=", sidecar.Port)
+	r := newDaprRig(t, daprOut, port)
+	must(t, r.client.Call(t.Context(), "POST", "/api/v1/pipelines", nil, object{"document": daprOutPipe}, nil))
+	r.pipeline("behind", "execution.ended")
+	first := r.start("out")
+	r.await("an end is an event although nobody takes reports", func() bool { return r.executions("behind") > 0 })
+	killDapr(r.process)
+	r.serve(port)
+	second := r.start("out")
+	r.await("over", func() bool { return r.executions("out") == 2 })
+	sidecar.Restart()
+	sidecar.AwaitSubscriptions(3)
+	check := func(id string) {
+		t.Helper()
+		defer func() {
+			if t.Failed() {
+				t.Log(others.of("workflow.execution.status", id, "status"), others.of("workflow.step.status", id, "status"), others.of("workflow.logs", id, "message"))
+			}
+		}()
+		r.await("published", func() bool {
+			return fmt.Sprint(others.of("workflow.execution.status", id, "status")) == "[running completed]" && fmt.Sprint(others.of("workflow.step.status", id, "status")) == daprOutSteps &&
+				strings.Contains(fmt.Sprint(others.of("workflow.logs", id, "message")), "a line")
+		})
+		var doc struct {
+			Execution string `json:"execution_id"`
+			Status    string
+			Params    map[string]string
+			Steps     map[string]struct{ Status string }
+		}
+		r.await("mirrored", func() bool {
+			resp, err := http.Get(sidecar.URL("/v1.0/state/statestore/execution:" + id))
+			must(t, err)
+			defer resp.Body.Close()
+			return json.NewDecoder(resp.Body).Decode(&doc) == nil && doc.Status == "completed"
+		})
+		if doc.Execution != id || doc.Steps["second"].Status != "completed" || doc.Params["token"] == "hush-hush" {
+			t.Errorf("mirrored %+v", doc)
+		}
+	}
+	check(first)
+	check(second)
+	t.Run("the sidecar is restarted", func(t *testing.T) {
+		sidecar.Stop()
+		third := r.start("out")
+		r.await("over", func() bool { return r.executions("out") == 3 })
+		sidecar.Restart()
+		check(third)
+	})
 }

@@ -107,6 +107,7 @@ func (p *program) root() *cobra.Command {
 		p.newReadyCommand(),
 		p.newDoctorCommand(),
 		p.newStacCommand(),
+		p.newManCommand(),
 		p.newVersionCommand(),
 		p.newBenchCommand(),
 		p.newChaosCommand(),

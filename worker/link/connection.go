@@ -169,12 +169,15 @@ func (w *Worker) route(ctx context.Context, alone bool) (transport, *Worker, err
 // another node.
 func (w *Worker) try(ctx context.Context, name string, in, out any) error {
 	turn, isTurn := in.(wire.Turn)
-	conn, x, err := w.route(ctx, name == "join" || turn.Want > 0 || turn.Leaving)
+	conn, x, err := w.route(ctx, name == "join" || turn.Want > 0 && len(turn.Outcomes) == 0 || turn.Leaving)
 	if err != nil {
 		return err
 	}
 	if isTurn { // the node that has been joined just now may have given another name
 		turn.Worker = w.name()
+		if x != w { // another node's steps are its own member's
+			turn.Want = 0
+		}
 		in = turn
 	}
 	err = conn.call(ctx, name, in, out)

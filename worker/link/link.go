@@ -115,6 +115,7 @@ type Worker struct {
 	pulls    []chan *task // calls of Pull that wait; the last one is served first
 	credit   int          // tasks that may be ready
 	coming   int          // tasks that turns under way ask for
+	along    int          // of them those with outcomes
 	ran      int          // outcomes since counted
 	counted  time.Time
 	unsent   []*task // with outcomes that no turn carries

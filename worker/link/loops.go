@@ -16,6 +16,7 @@ const (
 	fetchers    = 2                      // turns for tasks under way: while one waits, more slots may have become free
 	senders     = 2                      // turns with outcomes under way: one is being committed, the next is there by then
 	readyFor    = 100 * time.Millisecond // then a task that has not begun goes back
+	maxAlong    = 4                      // outcomes of a turn that asks for tasks too
 	tellEvery   = 200 * time.Millisecond // lines and progress
 	tellTimeout = 5 * time.Second
 )
@@ -43,9 +44,7 @@ func (w *Worker) fetchLoop(ctx context.Context) {
 			continue
 		}
 		out, err := w.turn(ctx, wire.Turn{Want: want, WaitMS: int(fetchWait.Milliseconds())})
-		w.mu.Lock()
-		w.coming -= want
-		w.mu.Unlock()
+		w.came(want, 0, out.Tasks)
 		if err != nil {
 			w.failed(ctx, "no tasks can be fetched, trying again", err)
 			_ = action.Pause(ctx, pause) // the loop looks at ctx
@@ -53,7 +52,16 @@ func (w *Worker) fetchLoop(ctx context.Context) {
 			continue
 		}
 		pause = firstPause
-		w.add(out.Tasks)
+	}
+}
+
+// came takes in the tasks of a turn that has asked for some, along with outcomes or by itself.
+func (w *Worker) came(asked, along int, list []wire.Task) {
+	if asked > 0 {
+		w.mu.Lock()
+		w.coming, w.along = w.coming-asked, w.along-along
+		w.mu.Unlock()
+		w.add(list)
 	}
 }
 
@@ -64,6 +72,21 @@ func (w *Worker) ask() int {
 	w.renewCredit()
 	want := w.wanted(w.coming)
 	w.coming += want
+	return want
+}
+
+// askAlong is how many tasks a turn with a few outcomes asks for: their node has the next steps of a chain when the outcomes are durable, and
+// its answer takes them along. It asks for slots that are free while a turn waits for others: so no task waits anywhere that could
+// begin before the commit. A worker of several nodes cannot tell which of them will have some.
+func (w *Worker) askAlong(outcomes int) (want int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	running := len(w.held) - w.outbox - len(w.ready)
+	free := w.o.Concurrency - running - len(w.ready) - w.coming
+	if outcomes <= maxAlong && w.coming > w.along && w.conn != nil && !w.draining && !w.members.several.Load() && w.o.Lists == nil {
+		want = min(outcomes, max(0, free))
+	}
+	w.coming, w.along = w.coming+want, w.along+want
 	return want
 }
 
@@ -150,11 +173,12 @@ func (w *Worker) sendLoop(ctx context.Context) {
 			}
 			continue
 		}
-		in := wire.Turn{Outcomes: make([]wire.Outcome, len(batch))}
+		in := wire.Turn{Outcomes: make([]wire.Outcome, len(batch)), Want: w.askAlong(len(batch))}
 		for i, t := range batch {
 			in.Outcomes[i] = *t.outcome
 		}
 		out, err := w.turn(ctx, in)
+		w.came(in.Want, in.Want, out.Tasks)
 		kept := w.settled(batch, &out)
 		if err == nil { // what the node cannot take now, as another one runs its execution, keeps no other outcome waiting
 			w.sendLater(kept)

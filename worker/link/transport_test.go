@@ -65,3 +65,35 @@ type response struct {
 	Status int   `json:"status"`
 	Body   any   `json:"body"`
 }
+
+// A turn with a few outcomes asks for the slots that they have left, only while another turn waits for tasks.
+func TestAskAlong(t *testing.T) {
+	for _, x := range []struct {
+		about                        string
+		held, kept, coming, outcomes int
+		want                         int
+	}{
+		{"the only step has ended, a turn waits for the other slots", 1, 1, 3, 1, 1},
+		{"no turn waits: one that fetches asks", 1, 1, 0, 1, 0},
+		{"all slots are asked for", 1, 1, 4, 1, 0},
+		{"others still run", 3, 1, 1, 1, 1},
+		{"no slot is free", 5, 1, 1, 1, 0},
+		{"two ended", 2, 2, 1, 2, 2},
+		{"many ended", 8, 8, 1, maxAlong + 1, 0},
+	} {
+		w := &Worker{o: Options{Concurrency: 4}, members: newMembers(), conn: &turns{}, held: map[taskID]*task{}, outbox: x.kept, coming: x.coming}
+		for i := range x.held {
+			w.held[taskID{1, int32(i), 1}] = &task{}
+		}
+		if got := w.askAlong(x.outcomes); got != x.want || w.coming != x.coming+x.want || w.along != x.want {
+			t.Errorf("%s: it asks for %d instead of %d, %d come, %d along", x.about, got, x.want, w.coming, w.along)
+		}
+		if w.came(x.want, x.want, nil); w.coming != x.coming || w.along != 0 {
+			t.Errorf("%s: %d come after it, %d along", x.about, w.coming, w.along)
+		}
+	}
+	w := &Worker{o: Options{Concurrency: 4}, members: newMembers(), conn: &turns{}, coming: 1, along: 1}
+	if got := w.askAlong(1); got != 0 {
+		t.Errorf("where only another turn with outcomes asks, it asks for %d", got)
+	}
+}

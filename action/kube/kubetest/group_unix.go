@@ -8,7 +8,12 @@ import (
 )
 
 // asGroup makes a process that is not started yet the first of a group of its own.
-func asGroup(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
+func asGroup(cmd *exec.Cmd) {
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	cmd.SysProcAttr.Setpgid = true
+}
 
 // signalGroup asks the group to end, or ends it.
 func signalGroup(cmd *exec.Cmd, kill bool) {

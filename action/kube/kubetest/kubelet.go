@@ -8,6 +8,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"os/exec"
 	"strings"
 	"sync"
 	"testing"
@@ -43,6 +44,18 @@ type Kubelet struct {
 	pods  map[string]*pod // by uid
 	delay time.Duration
 	cut   chan struct{} // closed when log streams are cut
+	run   Runtime
+}
+
+// Runtime makes the process of a pod's container, which the kubelet starts, and gives the address that the pod has: what a container
+// runtime does with an image. Words are the container's command and arguments, env is its environment.
+type Runtime func(pod Object, words, env []string) (cmd *exec.Cmd, ip string, err error)
+
+// With has a runtime make the processes of pods from now on, in place of the container's command alone. Their readiness probes are asked.
+func (k *Kubelet) With(run Runtime) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.run = run
 }
 
 // Kubelet adds a node for a namespace; it ends with the test.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -33,6 +34,7 @@ type pod struct {
 	mu    sync.Mutex
 	lines []line
 	more  chan struct{} // closed when there is another line
+	ip    string        // "": it has none
 }
 
 type line struct {
@@ -135,7 +137,9 @@ func (p *pod) terminated(started time.Time, code int, message string) Object {
 	if code != 0 {
 		phase, reason = "Failed", "Error"
 	}
-	return p.status(phase, Object{"terminated": Object{"exitCode": code, "reason": reason, "message": message, "startedAt": stamp(started), "finishedAt": stamp(time.Now())}})
+	status := p.status(phase, Object{"terminated": Object{"exitCode": code, "reason": reason, "message": message, "startedAt": stamp(started), "finishedAt": stamp(time.Now())}})
+	status["conditions"] = []Object{{"type": "Ready", "status": "False", "reason": "PodCompleted", "lastTransitionTime": stamp(time.Now())}}
+	return status
 }
 
 func stamp(at time.Time) string { return at.UTC().Format(time.RFC3339) }
@@ -165,7 +169,7 @@ func (p *pod) run(ctx context.Context) (code int, message string, ran bool) {
 	messages := filepath.Join(p.k.dir, p.object.Text("metadata", "uid"))
 	cmd, output, err := p.start(ctx, messages)
 	if err == nil {
-		p.pending(ctx, p.status("Running", Object{"running": Object{"startedAt": stamp(time.Now())}}))
+		p.running(ctx, p.probe() == "")
 	}
 	<-p.k.starts
 	if err != nil {
@@ -177,7 +181,15 @@ func (p *pod) run(ctx context.Context) (code int, message string, ran bool) {
 		defer close(read)
 		p.read(output)
 	}()
+	probing, stop := context.WithCancel(ctx)
+	asked := make(chan struct{})
+	go func() {
+		defer close(asked)
+		p.askReadiness(probing)
+	}()
 	code = p.wait(ctx, cmd)
+	stop()
+	<-asked
 	_ = output.SetReadDeadline(time.Now().Add(10 * time.Second)) // it may have started something outside of its group
 	<-read
 	return code, p.message(messages, code), true
@@ -193,15 +205,14 @@ func (p *pod) start(ctx context.Context, messages string) (*exec.Cmd, *os.File, 
 			words = append(words, w.(string))
 		}
 	}
-	if len(words) == 0 {
-		words = []string{"true"} // the entry point of an image that does nothing
-	}
 	env, err := p.env(ctx, c)
 	if err != nil {
 		return nil, nil, err
 	}
-	cmd := exec.Command(words[0], words[1:]...)
-	cmd.Dir, cmd.Env = p.k.dir, append(env, TerminationLog+"="+messages, "PATH="+os.Getenv("PATH"))
+	cmd, err := p.make(words, append(env, TerminationLog+"="+messages))
+	if err != nil {
+		return nil, nil, err
+	}
 	asGroup(cmd)
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -217,11 +228,79 @@ func (p *pod) start(ctx context.Context, messages string) (*exec.Cmd, *os.File, 
 	return cmd, r, nil
 }
 
-// env is the container's environment: values, and those of secrets.
+// make makes the container's process, by the node's runtime if it has one.
+func (p *pod) make(words, env []string) (cmd *exec.Cmd, err error) {
+	p.k.mu.Lock()
+	runtime := p.k.run
+	p.k.mu.Unlock()
+	if runtime != nil {
+		cmd, p.ip, err = runtime(p.object, words, env)
+		return cmd, err
+	}
+	if len(words) == 0 {
+		words = []string{"true"} // the entry point of an image that does nothing
+	}
+	cmd = exec.Command(words[0], words[1:]...)
+	cmd.Dir, cmd.Env = p.k.dir, append(env, "PATH="+os.Getenv("PATH"))
+	return cmd, nil
+}
+
+// running says that the container runs, and whether the pod is ready.
+func (p *pod) running(ctx context.Context, ready bool) {
+	status := p.status("Running", Object{"running": Object{"startedAt": stamp(time.Now())}})
+	status["containerStatuses"].([]Object)[0]["ready"] = ready
+	status["conditions"] = []Object{{"type": "Ready", "status": map[bool]string{true: "True", false: "False"}[ready], "lastTransitionTime": stamp(time.Now())}}
+	if p.ip != "" {
+		status["podIP"], status["podIPs"] = p.ip, []Object{{"ip": p.ip}}
+	}
+	p.pending(ctx, status)
+}
+
+// probe is where the container is asked whether it is ready. "": it is not asked.
+func (p *pod) probe() string {
+	at := p.container().At("readinessProbe", "httpGet")
+	if p.ip == "" || at == nil {
+		return ""
+	}
+	ask := Object(at.(map[string]any))
+	port := fmt.Sprint(ask["port"])
+	for _, named := range p.container().List("ports") {
+		if named.Text("name") == port {
+			port = fmt.Sprint(named["containerPort"])
+		}
+	}
+	return "http://" + p.ip + ":" + port + ask.Text("path")
+}
+
+// askReadiness asks ten times a second, which is what the probe's periods come to here, and tells what changes.
+func (p *pod) askReadiness(ctx context.Context) {
+	address, was := p.probe(), false
+	client := http.Client{Timeout: 2 * time.Second}
+	for address != "" && ctx.Err() == nil {
+		is := false
+		if resp, err := client.Get(address); err == nil {
+			is = resp.StatusCode < 400
+			_ = resp.Body.Close() // the status says it
+		}
+		if is != was {
+			p.running(ctx, is)
+			was = is
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// env is the container's environment: values, those of secrets and the pod's name.
 func (p *pod) env(ctx context.Context, c Object) ([]string, error) {
 	var env []string
 	for _, v := range c.List("env") {
-		value := v.Text("value")
+		value := expand(v.Text("value"), env)
+		if v.Text("valueFrom", "fieldRef", "fieldPath") == "metadata.name" {
+			value = p.name()
+		}
 		if ref := v.Text("valueFrom", "secretKeyRef", "name"); ref != "" {
 			secret, err := p.k.c.Do(ctx, "GET", "/api/v1/namespaces/"+p.k.namespace+"/secrets/"+ref, nil)
 			if err != nil {
@@ -236,6 +315,15 @@ func (p *pod) env(ctx context.Context, c Object) ([]string, error) {
 		env = append(env, v.Text("name")+"="+value)
 	}
 	return env, nil
+}
+
+// expand puts variables in place of $(NAME).
+func expand(text string, env []string) string {
+	for _, entry := range env {
+		name, value, _ := strings.Cut(entry, "=")
+		text = strings.ReplaceAll(text, "$("+name+")", value)
+	}
+	return text
 }
 
 // wait waits for the end of the process and ends what is left of its group. A pod that is deleted has its grace period, at most

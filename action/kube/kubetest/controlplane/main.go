@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	_ "time/tzdata" // for cron jobs
+	_ "unsafe"      // for gitVersion
 
 	"github.com/spf13/pflag"
 	"go.etcd.io/etcd/server/v3/etcdmain"
@@ -16,12 +17,22 @@ import (
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/component-base/cli"
 	"k8s.io/component-base/logs"
+	"k8s.io/component-base/version"
 	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
 	controllers "k8s.io/kubernetes/cmd/kube-controller-manager/app"
 )
 
+// gitVersion is what the API server says its version is. Kubernetes' own builds set it as they link; charts and tools compare it.
+//
+//go:linkname gitVersion k8s.io/component-base/version.gitVersion
+var gitVersion string
+
 func main() {
+	gitVersion = "v1.36.3" // as in go.mod
+	if err := version.SetDynamicVersion(gitVersion); err != nil {
+		fail(err)
+	}
 	if len(os.Args) < 2 {
 		fail(fmt.Errorf("controlplane etcd|apiserver|controllers [flags]"))
 	}
