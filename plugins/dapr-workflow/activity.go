@@ -179,10 +179,10 @@ func (a *activities) control(ctx context.Context, t *target) (any, error) {
 	return target{Execution: t.Execution}, judged(err)
 }
 
-// judged makes errors permanent that a repetition does not change. A key that was revoked is not one: another may be set.
+// judged makes errors permanent that a repetition does not change. That the key is unknown is not one: another may be given.
 func judged(err error) error {
 	switch stepwell.CodeOf(err) {
-	case stepwell.CodeInvalid, stepwell.CodeNotFound, stepwell.CodeConflict:
+	case stepwell.CodeInvalid, stepwell.CodeNotFound, stepwell.CodeConflict, stepwell.CodeForbidden, stepwell.CodeDenied:
 		return permanent{err}
 	}
 	return err

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -61,9 +62,15 @@ func TestEnvelopeCrashes(t *testing.T) {
 	kill = h.startProgram()
 	h.killServer()
 	h.begin(h.stepwell, DefinitionWorkflow, "early", map[string]any{"definition": gate("early")}) // while the server is away
+	h.until("the workflow says that the server is away", func() bool {
+		_, is := h.dapr(h.stepwell, http.MethodGet, "early", nil)
+		return strings.Contains(fmt.Sprint(is["properties"]), "asking again")
+	})
 	h.serve()
 	h.executionIs("early", "running")
 	h.stepwell.Stop()
+	kill()
+	kill = h.startProgram() // before its sidecar
 	h.stepwell.Restart()
 
 	h.open()

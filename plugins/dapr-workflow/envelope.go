@@ -102,11 +102,13 @@ type envelope struct {
 	verdict   *protos.OrchestratorAction // how it ends
 
 	actions []*protos.OrchestratorAction
+	failure string // of an activity that is tried again
 	done    bool
 }
 
-// turn folds a history and returns the actions of its new events.
-func turn(instance string, past, fresh []*protos.HistoryEvent) []*protos.OrchestratorAction {
+// turn folds a history and returns the actions of its new events, and the status that Dapr's tools show: the execution, or why the server
+// is asked again.
+func turn(instance string, past, fresh []*protos.HistoryEvent) (actions []*protos.OrchestratorAction, status string) {
 	e := &envelope{instance: instance, open: map[int32]kind{}, tries: map[kind]int{}, wanted: resume, applied: resume}
 	for _, h := range past {
 		e.apply(h)
@@ -115,7 +117,10 @@ func turn(instance string, past, fresh []*protos.HistoryEvent) []*protos.Orchest
 	for _, h := range fresh {
 		e.apply(h)
 	}
-	return e.actions
+	if e.failure != "" {
+		return e.actions, "asking again: " + e.failure
+	}
+	return e.actions, e.execution
 }
 
 func (e *envelope) apply(h *protos.HistoryEvent) {
@@ -286,7 +291,7 @@ func (e *envelope) succeeded(id int32, result string) {
 	if !ok {
 		return
 	}
-	e.tries[k] = 0
+	e.tries[k], e.failure = 0, ""
 	switch k {
 	case starting:
 		var t target
@@ -348,6 +353,7 @@ func (e *envelope) failed(id int32, why *protos.TaskFailureDetails) {
 	if k == controlling {
 		e.applied = "" // it was not told
 	}
+	e.failure = why.GetErrorMessage()
 	pause := min(firstPause<<min(e.tries[k], 10), longestPause)
 	e.tries[k]++
 	e.action(k).OrchestratorActionType = &protos.OrchestratorAction_CreateTimer{CreateTimer: &protos.CreateTimerAction{FireAt: timestamppb.New(e.now.Add(pause))}}

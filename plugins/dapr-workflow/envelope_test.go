@@ -17,6 +17,8 @@ type play struct {
 	t    *testing.T
 	past []*protos.HistoryEvent
 	now  time.Time
+
+	status string // after the last turn
 }
 
 func newPlay(t *testing.T, name, input string) (*play, string) {
@@ -28,7 +30,8 @@ func newPlay(t *testing.T, name, input string) (*play, string) {
 func (p *play) turn(events ...*protos.HistoryEvent) string {
 	p.now = p.now.Add(time.Second)
 	fresh := append([]*protos.HistoryEvent{{Timestamp: timestamppb.New(p.now), EventType: &protos.HistoryEvent_OrchestratorStarted{OrchestratorStarted: &protos.OrchestratorStartedEvent{}}}}, events...)
-	actions := turn("i", p.past, fresh)
+	actions, status := turn("i", p.past, fresh)
+	p.status = status
 	p.past = append(p.past, fresh...)
 	var said []string
 	for _, a := range actions {
@@ -84,6 +87,7 @@ func TestTurns(t *testing.T) {
 	p, said := newPlay(t, PipelineWorkflow, order)
 	p.is(said, ordered)
 	p.is(p.turn(did(0, begun)), asking)
+	p.is(p.status, "x")
 	p.is(p.turn(did(1, `{"ended":false}`)), `2 stepwell.await {"execution":"x"}`)
 	p.is(p.turn(did(1, finished)), "") // it has been told before
 	p.is(p.turn(did(2, finished)), `COMPLETED {"n":1}`)
@@ -94,6 +98,7 @@ func TestTurnsWithoutServer(t *testing.T) {
 	p, said := newPlay(t, PipelineWorkflow, order)
 	p.is(said, ordered)
 	p.is(p.turn(failedWith(0, "away", false)), "1 timer 1s")
+	p.is(p.status, "asking again: away")
 	p.is(p.turn(fired(1)), `2 stepwell.start {"pipeline":"p","key":"dapr:i"}`)
 	p.is(p.turn(failedWith(2, "away", false)), "3 timer 2s")
 	p.is(p.turn(terminated), "") // whether it was started is not known: it is asked again

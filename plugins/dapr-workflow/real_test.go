@@ -135,7 +135,7 @@ func (h *house) killServer() {
 // until waits for a condition.
 func (h *house) until(what string, is func() bool) {
 	h.t.Helper()
-	for deadline := time.Now().Add(90 * time.Second); !is(); time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(3 * time.Minute); !is(); time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			h.t.Fatalf("never: %s", what)
 		}
@@ -143,7 +143,7 @@ func (h *house) until(what string, is func() bool) {
 }
 
 // host takes the workflows of an app within this process, until the test ends.
-func (h *house) host(s *daprtest.Sidecar, turn func(string, []*protos.HistoryEvent, []*protos.HistoryEvent) []*protos.OrchestratorAction, activity func(context.Context, string, []byte) (any, error)) {
+func (h *house) host(s *daprtest.Sidecar, turn func(string, []*protos.HistoryEvent, []*protos.HistoryEvent) ([]*protos.OrchestratorAction, string), activity func(context.Context, string, []byte) (any, error)) {
 	ctx, stop := context.WithCancel(context.Background())
 	w := &worker{turn: turn, activity: activity, log: slog.New(slog.NewTextHandler(io.Discard, nil))}
 	ended := make(chan struct{})
@@ -274,7 +274,7 @@ func (h *house) open() {
 
 // shopTurn are the workflows of the test's own app: echo returns its input, boom fails, waits ends with the data of the event go, pipeline runs
 // the pipeline that its input orders from Stepwell.
-func shopTurn(instance string, past, fresh []*protos.HistoryEvent) []*protos.OrchestratorAction {
+func shopTurn(instance string, past, fresh []*protos.HistoryEvent) ([]*protos.OrchestratorAction, string) {
 	var name string
 	var out []*protos.OrchestratorAction
 	end := func(status protos.OrchestrationStatus, result *wrapperspb.StringValue, why *protos.TaskFailureDetails) {
@@ -311,7 +311,7 @@ func shopTurn(instance string, past, fresh []*protos.HistoryEvent) []*protos.Orc
 			end(protos.OrchestrationStatus_ORCHESTRATION_STATUS_TERMINATED, nil, &protos.TaskFailureDetails{ErrorType: "terminated", ErrorMessage: "terminated"})
 		}
 	}
-	return out
+	return out, ""
 }
 
 // TestEnvelope: a Dapr workflow runs a definition and a stored pipeline, a workflow of another app awaits one, and what fails fails.

@@ -23,7 +23,7 @@ import (
 
 // worker takes work of workflows from a sidecar: turns of workflows, which it folds, and activities, which reach the server.
 type worker struct {
-	turn     func(instance string, past, fresh []*protos.HistoryEvent) []*protos.OrchestratorAction
+	turn     func(instance string, past, fresh []*protos.HistoryEvent) (actions []*protos.OrchestratorAction, status string)
 	activity func(ctx context.Context, name string, input []byte) (any, error)
 	token    string // of the sidecar
 	log      *slog.Logger
@@ -105,7 +105,11 @@ func (w *worker) follow(ctx context.Context, hub protos.TaskHubSidecarServiceCli
 
 func (w *worker) work(ctx context.Context, hub protos.TaskHubSidecarServiceClient, item *protos.WorkItem) error {
 	if r := item.GetOrchestratorRequest(); r != nil {
-		answer := &protos.OrchestratorResponse{InstanceId: r.InstanceId, CompletionToken: item.CompletionToken, Actions: w.turn(r.InstanceId, r.PastEvents, r.NewEvents)}
+		actions, status := w.turn(r.InstanceId, r.PastEvents, r.NewEvents)
+		answer := &protos.OrchestratorResponse{InstanceId: r.InstanceId, CompletionToken: item.CompletionToken, Actions: actions}
+		if status != "" {
+			answer.CustomStatus = wrapperspb.String(status)
+		}
 		_, err := hub.CompleteOrchestratorTask(ctx, answer)
 		return err
 	}
