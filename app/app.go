@@ -87,6 +87,8 @@ type Options struct {
 	// MasterKey locates the key that seals secrets. Defaults to the file DB + ".key", which is created when it is
 	// missing and needed: by a server always, otherwise when there are secrets.
 	MasterKey secret.KeyOptions
+	// SecretSources are asked in order for secrets that the vault does not have. Defaults to none.
+	SecretSources []service.SecretSource
 	// Logged is told of executions whose log lines have become readable; see conductor.Options. Defaults to nothing.
 	Logged func(executions []int64)
 	// Outbox says what of executions is passed on; see conductor.Options. Defaults to nothing.
@@ -150,12 +152,13 @@ type App struct {
 	kube   *kubernetes
 	line   func(store.LogLine) // writes a line of a step's log
 
-	pool   *worker.Pool
-	queue  stepQueue
-	client *outbound.Client
-	media  *upload.Cache
-	now    func() time.Time
-	log    *slog.Logger
+	pool     *worker.Pool
+	queue    stepQueue
+	client   *outbound.Client
+	services *service.Client // nil: nothing outside of steps calls services
+	media    *upload.Cache
+	now      func() time.Time
+	log      *slog.Logger
 }
 
 // Actions returns the registry of all built-in actions and those of the options.
@@ -378,6 +381,9 @@ func (a *App) Close() error {
 	a.node.close()
 	a.queue.Close()
 	a.client.Close()
+	if a.services != nil {
+		a.services.Close()
+	}
 	return errors.Join(a.media.Close(), a.Store.Close())
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/action/service"
 	"github.com/stepwell/stepwell/secret"
 	"github.com/stepwell/stepwell/store"
 	"github.com/stepwell/stepwell/trigger/webhook"
@@ -49,6 +50,33 @@ func (o *Options) keyring() (*secret.Keyring, error) {
 	return keys, nil
 }
 
+// addSources gives the guard the sources of secrets.
+func (a *App) addSources(o *Options) error {
+	if len(o.SecretSources) == 0 {
+		return nil
+	}
+	client, err := a.serviceClient(o)
+	if err != nil {
+		return err
+	}
+	for i, s := range o.SecretSources {
+		source, err := client.Secrets(s)
+		if err != nil {
+			return stepwell.Invalid(stepwell.HintOf(err), "secrets.sources[%d]: %s", i, err)
+		}
+		a.Secrets.AddSources(source)
+	}
+	return nil
+}
+
+// serviceClient calls services outside of steps.
+func (a *App) serviceClient(o *Options) (client *service.Client, err error) {
+	if a.services == nil {
+		a.services, err = service.NewClient(o.Services)
+	}
+	return a.services, err
+}
+
 // checkKey refuses a shared database whose servers have another master key, before it is migrated.
 func (o *Options) checkKey(keys *secret.Keyring) func(context.Context, store.Objects) error {
 	return func(ctx context.Context, s store.Objects) error {
@@ -72,6 +100,9 @@ func wrongKey(err error) error {
 func (a *App) openSecrets(ctx context.Context, o Options, keys *secret.Keyring, hidden *secret.Redactor) error {
 	a.Keyring, a.Secrets = keys, secret.NewGuard(a.Store, keys, hidden)
 	o.secrets.Guard = a.Secrets
+	if err := a.addSources(&o); err != nil {
+		return err
+	}
 	load := a.Secrets.LoadLate
 	if o.serves {
 		load = a.Secrets.Load

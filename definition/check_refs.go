@@ -212,6 +212,8 @@ func (c *checker) ref(ref *expr.Ref, src *source) (message, hint string, warning
 	switch root {
 	case "secrets":
 		return c.secretRef(ref, src)
+	case "credentials":
+		return c.credentialRef(ref, src)
 	case "callback":
 		return callbackRef(ref, src)
 	case "params":

@@ -48,6 +48,27 @@ func (c *checker) secretRef(ref *expr.Ref, src *source) (message, hint string, w
 	return "", "", false
 }
 
+// credentialRef checks a reference to what a parameter of type credential_ref names.
+func (c *checker) credentialRef(ref *expr.Ref, src *source) (message, hint string, warning bool) {
+	if why, ok := recorded[src.site]; ok {
+		return "credentials cannot be read here: " + why[0], why[1], false
+	}
+	if len(ref.Path) != 2 {
+		return "a credential has to be named in the document", "write credentials.NAME, where NAME is a parameter of type credential_ref", false
+	}
+	var names []string
+	for i := range c.def.Parameters {
+		p := &c.def.Parameters[i]
+		if p.Name == ref.Path[1] && p.Credential {
+			return "", "", false
+		}
+		if p.Credential {
+			names = append(names, p.Name)
+		}
+	}
+	return fmt.Sprintf("%q is no parameter of type credential_ref", ref.Path[1]), c.didYouMean(ref.Path[1], names, "declare it among the parameters: {name: "+ref.Path[1]+", type: credential_ref}"), false
+}
+
 // secretName: 1 to 128 characters, a letter or _ first, then also digits, . and -.
 func secretName(s string) bool { return len(s) <= 128 && isName(s, "_", "_0123456789.-") }
 

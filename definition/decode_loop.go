@@ -87,7 +87,7 @@ func (d *decoder) loopKey(e spec.Entry, path string, f *ForEach) bool {
 }
 
 // reserved are the names that templates know anyway.
-var reserved = []string{"params", "steps", "index", "execution", "project", "lesson", "secrets", "true", "false", "none", "null", "and", "or",
+var reserved = []string{"params", "steps", "index", "execution", "project", "lesson", "secrets", "credentials", "true", "false", "none", "null", "and", "or",
 	"not", "in", "is", "if", "else", "loop"}
 
 func (d *decoder) loopName(e spec.Entry, path string) string {

@@ -127,6 +127,7 @@ func (d *decoder) parameter(n *spec.Node, path string) Parameter {
 			p.Name = d.parameterName(e, path)
 		case "type":
 			p.Type = d.parameterType(e, path)
+			p.Credential = e.Value.Text == "credential_ref"
 		case "default":
 			p.HasDefault = true
 			return false

@@ -71,6 +71,8 @@ type Parameter struct {
 	Secret      bool      `json:"secret,omitempty" doc:"Never shown in logs, events and outputs."`
 
 	Pos Pos `json:"-"`
+
+	Credential bool `json:"-"` // it is a credential_ref
 }
 
 // Field is the parameter's description for value checks.

@@ -143,7 +143,7 @@ func (s *Step) Lead() (int32, bool) {
 func (s *Step) needsFor(t *expr.Template) {
 	s.Scoped = true
 	for _, ref := range t.Refs() {
-		s.Secrets = s.Secrets || ref.Path[0] == "secrets"
+		s.Secrets = s.Secrets || ref.Path[0] == "secrets" || ref.Path[0] == "credentials"
 		s.Callback = s.Callback || ref.Path[0] == "callback"
 	}
 }

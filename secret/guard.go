@@ -25,6 +25,8 @@ type Guard struct {
 	sealer *Sealer
 	opened cache
 
+	sources sources
+
 	digesting sync.Mutex
 	digest    []byte // key of Digest, nil until it is known
 }

@@ -34,6 +34,9 @@ func (s *Scope) Lookup(name string) (any, bool) {
 	if name == "secrets" && s.secrets {
 		return &root{s}, true
 	}
+	if name == "credentials" && s.secrets {
+		return &credentials{s}, true
+	}
 	s.mu.Lock()
 	v, ok := s.seen[name]
 	s.mu.Unlock()
@@ -160,7 +163,7 @@ type root struct{ s *Scope }
 
 // Attr implements expr.Object.
 func (r *root) Attr(name string) (any, bool) {
-	value, err := r.s.g.Vault.Get(context.WithoutCancel(r.s.ctx), name)
+	value, err := r.s.g.value(context.WithoutCancel(r.s.ctx), r.s.execution, name)
 	if err != nil {
 		if stepwell.CodeOf(err) != stepwell.CodeNotFound {
 			r.s.failed(err)
@@ -181,7 +184,8 @@ type watcher struct {
 
 // Marked implements expr.Watcher.
 func (w watcher) Marked(v any) bool {
-	if _, all := v.(*root); all {
+	switch v.(type) {
+	case *root, *credentials:
 		return true
 	}
 	if !w.redact.Active(w.execution) {

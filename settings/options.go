@@ -62,6 +62,7 @@ func (s *Serving) AddTo(o *app.Options, lookup func(string) (string, bool)) {
 		}
 		o.Prices[name] = app.Price{PerCall: int64(c.PerCall), PerSecond: int64(c.PerSecond), PerInputToken: int64(c.PerInputToken), PerOutputToken: int64(c.PerOutputToken)}
 	}
+	o.SecretSources = s.Secrets.Sources
 	o.MasterKey.File = s.Secrets.KeyFile
 	if file, _ := lookup("STEPWELL_SECRETS_KEY_FILE"); file != "" {
 		o.MasterKey.File = file

@@ -2,6 +2,7 @@ package settings
 
 import (
 	"github.com/stepwell/stepwell/access"
+	"github.com/stepwell/stepwell/action/service"
 	"github.com/stepwell/stepwell/queue"
 	"github.com/stepwell/stepwell/trigger/event/redisource"
 )
@@ -136,9 +137,10 @@ type State struct {
 	Publish    string `json:"publish" enum:"channel,stream"` // where job.completed goes
 }
 
-// Secrets name the file with the master key.
+// Secrets name the file with the master key, and where secrets are that the vault does not have.
 type Secrets struct {
-	KeyFile string `json:"key_file"`
+	KeyFile string                 `json:"key_file"`
+	Sources []service.SecretSource `json:"sources"`
 }
 
 // Exec say what commands of steps may touch on a server with keys.

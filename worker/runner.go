@@ -146,7 +146,7 @@ func (a *attempt) prepare() {
 		if err == nil {
 			err = a.await(a.ctx, a.render)
 		}
-		if err == nil || errors.Is(err, store.ErrAway) {
+		if err == nil || errors.Is(err, store.ErrAway) || passes(err) {
 			return err
 		}
 		return action.Fail(err)

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/stepwell/stepwell"
@@ -74,8 +75,23 @@ func (a *attempt) scopeError() error {
 	return nil
 }
 
+// sourceError is the failure of a source of secrets outside.
+type sourceError interface {
+	error
+	Transient() bool // it may answer when it is asked again
+}
+
+// passes reports whether an attempt that could not be prepared may be repeated: it asked a source of secrets outside.
+func passes(err error) bool {
+	e, ok := errors.AsType[sourceError](err)
+	return ok && e.Transient()
+}
+
 func sealError(err error) error {
 	code := stepwell.CodeFailed
+	if _, ok := errors.AsType[sourceError](err); ok {
+		return err
+	}
 	if store.IsAway(err) {
 		code = stepwell.CodeUnavailable
 	}

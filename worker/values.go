@@ -48,7 +48,7 @@ func (a *attempt) values() (map[string]any, error) {
 			continue
 		}
 		v, err := a.valueAt(scope, path)
-		if root == "secrets" || a.scopeError() != nil {
+		if root == "secrets" || root == "credentials" || a.scopeError() != nil {
 			return nil, stepwell.Invalid("", "a template of the action's own reads secrets")
 		}
 		if len(path) == 1 && err == nil {

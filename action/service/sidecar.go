@@ -30,6 +30,16 @@ func sidecarFailure(resp *outbound.Response, body []byte) *outbound.Failure {
 	return f
 }
 
+// secretMissing reports whether a sidecar has failed to read a secret because its store does not have it: stores of a file and
+// of Kubernetes say so in a text only.
+func secretMissing(body []byte) bool {
+	var said struct {
+		Code    string `json:"errorCode"`
+		Message string `json:"message"`
+	}
+	return json.Unmarshal(body, &said) == nil && said.Code == "ERR_SECRET_GET" && strings.Contains(strings.ToLower(said.Message), "not found")
+}
+
 // kindOf classifies why a sidecar could not reach the app.
 func kindOf(code, message string) outbound.Kind {
 	has := func(texts ...string) bool {
