@@ -19,6 +19,11 @@ func (s *Server) buildDapr(context.Context) (err error) {
 	return err
 }
 
+// keepAwake keeps a Dapr job at the time of the next schedule.
+func (s *Server) keepAwake(ctx context.Context) error {
+	return s.platform.KeepAwake(ctx, func() time.Time { return s.schedules.Stats().Next })
+}
+
 // callingApp is the app behind a request that comes through the sidecar.
 func (s *Server) callingApp(r *http.Request) (access.Principal, bool, error) {
 	return s.platform.Caller(r)

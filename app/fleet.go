@@ -324,6 +324,9 @@ func (s *Server) startRoles(acting *loopGroup) {
 			acting.start("report", r.Run)
 		}
 		acting.start("retention", keep.Run)
+		if s.o.Dapr.Wake {
+			acting.start("wake-up job", s.keepAwake)
+		}
 		return
 	}
 	acting.start("changes of other nodes", s.followChanges)
@@ -361,6 +364,9 @@ func (s *Server) fire(ctx context.Context) error {
 	loops.Go(func() error { return s.relay.Run(ctx) })
 	for _, r := range s.reports {
 		loops.Go(func() error { return r.Run(ctx) })
+	}
+	if s.o.Dapr.Wake {
+		loops.Go(func() error { return s.keepAwake(ctx) })
 	}
 	loops.Go(func() error { // nothing tells of the entries of other nodes
 		for action.Pause(ctx, changesInterval) == nil {

@@ -44,6 +44,8 @@ type Settings struct {
 	Namespace string
 	// Jobs lets Dapr jobs start the job or webhook of their name.
 	Jobs bool
+	// Wake keeps a Dapr job at the time of the next schedule; see KeepAwake.
+	Wake bool
 	// Publish are topics for what happens to executions: TopicExecutions, TopicSteps, TopicLogs.
 	Publish []string
 	// StateStore is the component that executions are mirrored in; "": none. StateTTL is how many seconds an execution stays there
@@ -65,14 +67,16 @@ type Subscription struct {
 var topicName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.~:-]*(/[A-Za-z0-9_][A-Za-z0-9_.~:-]*)*$`)
 
 // Inbound reports whether the sidecar sends requests here.
-func (s *Settings) Inbound() bool { return len(s.Subscribe) > 0 || len(s.Callers) > 0 || s.Jobs }
+func (s *Settings) Inbound() bool {
+	return len(s.Subscribe) > 0 || len(s.Callers) > 0 || s.Jobs || s.Wake
+}
 
 // Validate fills in defaults. CodeInvalid with the key.
 func (s *Settings) Validate() error {
 	s.PubSub, s.Namespace = cmp.Or(s.PubSub, "pubsub"), cmp.Or(s.Namespace, "default")
 	if s.Inbound() && s.AppToken == "" {
 		return stepwell.Invalid("give the server and its sidecar the same APP_API_TOKEN; without it nobody could tell the sidecar from another program of this machine",
-			"dapr.subscribe, dapr.callers and dapr.jobs need APP_API_TOKEN")
+			"dapr.subscribe, dapr.callers, dapr.jobs and dapr.wake need APP_API_TOKEN")
 	}
 	s.Subscribe = slices.Clone(s.Subscribe)
 	seen := map[string]bool{}
@@ -88,8 +92,8 @@ func (s *Settings) Validate() error {
 			seen[place] = true
 		}
 	}
-	if (len(s.Publish) > 0 || s.StateStore != "") && s.Port == 0 {
-		return stepwell.Invalid("set services.dapr_http_port or DAPR_HTTP_PORT", "dapr.publish and dapr.state_store need a sidecar")
+	if (len(s.Publish) > 0 || s.StateStore != "" || s.Wake) && s.Port == 0 {
+		return stepwell.Invalid("set services.dapr_http_port or DAPR_HTTP_PORT", "dapr.publish, dapr.state_store and dapr.wake need a sidecar")
 	}
 	for name, role := range s.Callers {
 		if role != access.Viewer && role != access.Operator && role != access.Editor {
@@ -216,6 +220,9 @@ func (a *Adapter) Handler(next http.Handler) http.Handler {
 	}
 	if a.o.Jobs {
 		mux.HandleFunc("POST /job/{name}", a.own(a.serveJob))
+	}
+	if a.o.Wake {
+		mux.HandleFunc("POST /job/"+WakeJob, a.own(a.serveJob))
 	}
 	mux.Handle("/", next)
 	return mux

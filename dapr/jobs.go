@@ -78,9 +78,6 @@ func (a *Adapter) firingKey(ctx context.Context, name string, data []byte) (stri
 	return key(slot), nil
 }
 
-// WakeJob is the name of the Dapr job that is due when a schedule of the server is.
-const WakeJob = "stepwell-wake"
-
 // DataOf are the data of a Dapr job as parameters: an object as it is, another value as value.
 func DataOf(raw []byte) (map[string]any, error) {
 	if len(strings.TrimSpace(string(raw))) == 0 {

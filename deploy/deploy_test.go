@@ -147,6 +147,8 @@ func TestChart(t *testing.T) {
 		"workers":           {secrets + "workers: {enabled: true, image: 'stepwell:full', queues: [gpu, default], env: [{name: A, value: b}]}", `--queues, "gpu,default"`},
 		"autoscaling":       {secrets + "workers: {enabled: true, autoscaling: {enabled: true, max: 50}}", "maxReplicas: 50"},
 		"volumes":           {secrets + "nodes: {storage: 10Gi, storageClass: fast, nodeSelector: {a: b}, tolerations: [{operator: Exists}]}", "storageClassName: fast"},
+		"a Dapr sidecar":    {secrets + "dapr: {enabled: true, config: mine, tokenSecret: app, annotations: {dapr.io/log-level: debug}}\nsettings: {dapr: {publish: [workflow.logs]}}", `dapr.io/app-port: "8010"`},
+		"its token":         {secrets + "dapr: {enabled: true, tokenSecret: app}", "name: APP_API_TOKEN"},
 		"settings":          {secrets + "settings: {server: {stop_seconds: 600}, queues: {gpu: {concurrency: 2}}}", "terminationGracePeriodSeconds: 660"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -161,6 +163,7 @@ func TestChart(t *testing.T) {
 func TestChartRefuses(t *testing.T) {
 	for name, c := range map[string]struct{ values, want string }{
 		"no database":      {"", "secret.database"},
+		"a bad app":        {"secret: {name: mine}\ndapr: {enabled: true, appId: 'a.b'}", "appId"},
 		"a misspelt key":   {"secret: {name: mine}\nnode: {replicas: 3}", "node"},
 		"a wrong type":     {"secret: {name: mine}\nnodes: {replicas: many}", "replicas"},
 		"another database": {"secret: {database: 'sqlite:x', masterKey: k}", "database"},

@@ -15,6 +15,7 @@ type Dapr struct {
 	Callers   map[string]string   `json:"callers"` // app → role
 	Namespace string              `json:"namespace"`
 	Jobs      bool                `json:"jobs"`
+	Wake      bool                `json:"wake"`
 	Publish   []string            `json:"publish" enum:"workflow.execution.status,workflow.step.status,workflow.logs"`
 	State     string              `json:"state_store"` // STATE_STORE_NAME
 	StateTTL  int                 `json:"state_ttl_seconds" minimum:"0" maximum:"315360000"`
@@ -24,7 +25,7 @@ type Dapr struct {
 func (d *Dapr) options(port int, token string, lookup func(string) (string, bool)) (o dapr.Settings, err error) {
 	env := func(name string) string { v, _ := lookup(name); return v }
 	o = dapr.Settings{Port: port, Token: token, AppToken: env("APP_API_TOKEN"), PubSub: cmp.Or(d.PubSub, env("PUBSUB_NAME")), Subscribe: d.Subscribe,
-		Namespace: cmp.Or(d.Namespace, env("NAMESPACE")), Jobs: d.Jobs, Publish: d.Publish, StateStore: d.State, StateTTL: d.StateTTL}
+		Namespace: cmp.Or(d.Namespace, env("NAMESPACE")), Jobs: d.Jobs, Wake: d.Wake, Publish: d.Publish, StateStore: d.State, StateTTL: d.StateTTL}
 	if o.StateStore == "" && port != 0 { // the variable is in every environment of the platform
 		o.StateStore = env("STATE_STORE_NAME")
 	}

@@ -303,6 +303,32 @@ func TestDaprJobs(t *testing.T) {
 	r.await("one execution", func() bool { return r.executions("p") == 1 })
 }
 
+// The server keeps a Dapr job at the time of its next schedule.
+func TestDaprWake(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts processes of daprd")
+	}
+	n := daprtest.NewNetwork(t)
+	sidecar := n.StartWith("stepwell", 0, n.NewServices())
+	r := newDaprRig(t, "log: {level: warn}\ndapr: {wake: true}\n", fmt.Sprint("DAPR_HTTP_PORT=", sidecar.Port))
+	r.pipeline("p", "")
+	due := func() string {
+		resp, err := http.Get(sidecar.URL("/v1.0-alpha1/jobs/stepwell-wake"))
+		must(t, err)
+		defer resp.Body.Close()
+		var job struct {
+			DueTime string `json:"dueTime"`
+		}
+		_ = json.NewDecoder(resp.Body).Decode(&job) // an error says that there is none
+		return job.DueTime
+	}
+	job := object{"job_id": "once", "schedule": object{"type": "one_time", "expression": "2099-05-01T09:00:00Z"}, "callback": object{"type": "workflow", "workflow_id": "p"}}
+	must(t, r.client.Call(t.Context(), "POST", "/api/v1/scheduler/jobs", nil, job, nil))
+	r.await("at the next time", func() bool { return due() == "2099-05-01T09:00:00Z" })
+	must(t, r.client.Call(t.Context(), "DELETE", "/api/v1/scheduler/jobs/once", nil, nil, nil))
+	r.await("removed", func() bool { return due() == "" })
+}
+
 // received is a subscriber of topics, as another service beside a sidecar.
 type received struct {
 	mu   sync.Mutex
