@@ -15,24 +15,37 @@ import (
 )
 
 // receivers are the services that are told what happens to executions. A new one is one line here, and one in reporting.
-func (s *Server) receivers() (list []report.Receiver) {
+func (s *Server) receivers() (list []report.Receiver, err error) {
+	if s.o.Reports.any() {
+		client, err := s.serviceClient(&s.o.Options)
+		if err != nil {
+			return nil, err
+		}
+		if list, err = s.o.Reports.receivers(s, client); err != nil {
+			return nil, err
+		}
+	}
 	if len(s.o.Dapr.Publish) > 0 {
 		list = append(list, s.platform.Publisher())
 	}
 	if s.o.Dapr.StateStore != "" {
 		list = append(list, s.platform.Mirror())
 	}
-	return list
+	return list, nil
 }
 
 // reporting says, before there are receivers, whether there will be any.
-func (o *ServerOptions) reporting() bool { return len(o.Dapr.Publish) > 0 || o.Dapr.StateStore != "" }
+func (o *ServerOptions) reporting() bool {
+	return len(o.Dapr.Publish) > 0 || o.Dapr.StateStore != "" || o.Reports.any()
+}
 
 // buildReports makes a reporter for each receiver.
-func (s *Server) buildReports() {
-	for _, to := range s.receivers() {
+func (s *Server) buildReports() error {
+	list, err := s.receivers()
+	for _, to := range list {
 		s.reports = append(s.reports, report.New(report.Options{Store: s.Store, Receiver: to, Shared: s.node != nil, Now: s.now, Log: s.log}))
 	}
+	return err
 }
 
 // begun says whether the beginning of an execution goes into the outbox.

@@ -64,6 +64,8 @@ type ServerOptions struct {
 	Plugins map[string]plugin.Program
 	// Dapr is what is done through the sidecar beside the server. Defaults to nothing.
 	Dapr dapr.Settings
+	// Reports are the services that are told what happens to executions. Defaults to none.
+	Reports Reports
 	// Retention says for how long things are kept. Defaults to for good.
 	Retention Retention
 }

@@ -166,7 +166,9 @@ func (s *Server) buildTriggers(ctx context.Context) (err error) {
 	if err := s.buildDapr(ctx); err != nil {
 		return err
 	}
-	s.buildReports()
+	if err := s.buildReports(); err != nil {
+		return err
+	}
 	s.relay = trigger.NewRelay(s.Store, s.log, s.sinks()...)
 	if err := s.buildProgress(); err != nil {
 		return err

@@ -3,6 +3,7 @@ package settings
 import (
 	"github.com/stepwell/stepwell/access"
 	"github.com/stepwell/stepwell/action/service"
+	"github.com/stepwell/stepwell/app"
 	"github.com/stepwell/stepwell/queue"
 	"github.com/stepwell/stepwell/trigger/event/redisource"
 )
@@ -23,6 +24,7 @@ type Serving struct {
 	Exec      Exec                         `json:"exec"`
 	Plugins   map[string]Plugin            `json:"plugins"`
 	Dapr      Dapr                         `json:"dapr"`
+	Reports   app.Reports                  `json:"reports"`
 	Policy    access.Policy                `json:"policy"`
 	Files     Files                        `json:"files"`
 	Log       Log                          `json:"log"`
