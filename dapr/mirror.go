@@ -87,6 +87,10 @@ func (a *Adapter) mirror(ctx context.Context, x *store.Execution, _ []report.Cha
 		entry.Metadata = map[string]string{"ttlInSeconds": strconv.Itoa(a.o.StateTTL)}
 	}
 	body, err := json.Marshal([]any{entry})
+	if len(body) > maxMessage-envelope { // with thousands of long errors
+		doc.Steps, doc.MoreSteps = map[string]DocumentStep{}, true
+		body, err = json.Marshal([]any{entry})
+	}
 	if err != nil {
 		return err
 	}

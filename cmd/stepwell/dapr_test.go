@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -21,6 +22,7 @@ import (
 
 	"github.com/stepwell/stepwell/action/service/daprtest"
 	"github.com/stepwell/stepwell/api/client"
+	"github.com/stepwell/stepwell/proxytest"
 )
 
 // daprRig is a server whose sidecar is Dapr's own.
@@ -198,34 +200,43 @@ func TestDaprEvents(t *testing.T) {
 	})
 }
 
+// killing is the port of a proxy before the server that kills it when it has answered a request to a path, and keeps the answer; and how
+// often that path was asked for.
+func (r *daprRig) killing(path string) (port int, asked *atomic.Int32) {
+	r.t.Helper()
+	target, err := url.Parse("http://" + r.address)
+	must(r.t, err)
+	asked = &atomic.Int32{}
+	proxy := httputil.NewSingleHostReverseProxy(target)
+	proxy.ErrorLog = log.New(io.Discard, "", 0)
+	proxy.ModifyResponse = func(resp *http.Response) error {
+		if !strings.HasPrefix(resp.Request.URL.Path, path) || asked.Load() > 0 {
+			if strings.HasPrefix(resp.Request.URL.Path, path) {
+				asked.Add(1)
+			}
+			return nil
+		}
+		killDapr(r.process)
+		asked.Add(1)
+		return io.ErrUnexpectedEOF
+	}
+	front := httptest.NewServer(proxy)
+	r.t.Cleanup(front.Close)
+	_, text, _ := strings.Cut(front.Listener.Addr().String(), ":")
+	port, err = strconv.Atoi(text)
+	must(r.t, err)
+	return port, asked
+}
+
 // A server that is killed between taking a message and answering gets it again, and has started one execution.
 func TestDaprEventOfAKilledServer(t *testing.T) {
 	r := newDaprRig(t, daprEvents)
 	r.pipeline("own", "model.onboarded")
-	target, err := url.Parse("http://" + r.address)
-	must(t, err)
-	var deliveries atomic.Int32
-	proxy := httputil.NewSingleHostReverseProxy(target)
-	proxy.ErrorLog = nil
-	proxy.ModifyResponse = func(resp *http.Response) error {
-		if !strings.HasPrefix(resp.Request.URL.Path, "/dapr/events/") {
-			return nil
-		}
-		if deliveries.Add(1) > 1 {
-			return nil
-		}
-		killDapr(r.process) // it has answered; the answer does not arrive
-		return io.ErrUnexpectedEOF
-	}
-	front := httptest.NewServer(proxy)
-	defer front.Close()
-	_, text, _ := strings.Cut(front.Listener.Addr().String(), ":")
-	port, err := strconv.Atoi(text)
-	must(t, err)
+	port, deliveries := r.killing("/dapr/events/")
 	sidecar := r.n.Start("stepwell", port)
 	sidecar.AwaitSubscriptions(2)
 	sidecar.Publish("pubsub", "models", asCloudEvent, cloudEvent("1", "model.onboarded", `{}`))
-	r.await("killed", func() bool { return deliveries.Load() == 1 && r.process.ProcessState != nil })
+	r.await("killed", func() bool { return deliveries.Load() == 1 })
 	r.serve()
 	r.await("delivered again", func() bool { return r.answered("SUCCESS") == 1 })
 	r.await("one execution", func() bool { return r.executions("own") == 1 })
@@ -300,6 +311,26 @@ func TestDaprJobs(t *testing.T) {
 		resp.Body.Close()
 		return resp.StatusCode < 300
 	})
+	r.await("one execution", func() bool { return r.executions("p") == 1 })
+}
+
+// A server that is killed between starting a job for a Dapr job and answering is asked again, and has started it once.
+func TestDaprJobOfAKilledServer(t *testing.T) {
+	r := newDaprRig(t, daprEvents)
+	r.pipeline("p", "")
+	must(t, r.client.Call(t.Context(), "POST", "/api/v1/scheduler/jobs", nil, object{"job_id": "nightly", "schedule": object{"type": "manual"}, "callback": object{"type": "workflow", "workflow_id": "p"}}, nil))
+	port, asked := r.killing("/job/")
+	sidecar := r.n.StartWith("stepwell", port, r.n.NewServices())
+	body := `{"dueTime":"100ms","data":{"idempotency_key":"one"},"overwrite":true,"failurePolicy":{"constant":{"interval":"0.3s","maxRetries":300}}}`
+	r.await("scheduled", func() bool {
+		resp, err := http.Post(sidecar.URL("/v1.0-alpha1/jobs/nightly"), "application/json", strings.NewReader(body))
+		must(t, err)
+		resp.Body.Close()
+		return resp.StatusCode < 300
+	})
+	r.await("killed", func() bool { return asked.Load() == 1 })
+	r.serve()
+	r.await("asked again", func() bool { return asked.Load() > 1 })
 	r.await("one execution", func() bool { return r.executions("p") == 1 })
 }
 
@@ -400,6 +431,17 @@ func (r *daprRig) start(pipeline string) string {
 	return started.ID
 }
 
+// mirrored is the status of an execution in the state store; "": none.
+func (r *daprRig) mirrored(sidecar *daprtest.Sidecar, id string) string {
+	r.t.Helper()
+	resp, err := http.Get(sidecar.URL("/v1.0/state/statestore/execution:" + id))
+	must(r.t, err)
+	defer resp.Body.Close()
+	var doc struct{ Status string }
+	_ = json.NewDecoder(resp.Body).Decode(&doc) // nothing is there yet
+	return doc.Status
+}
+
 // What happens to executions is published in order and mirrored, over outages of the sidecar and the death of the server; nobody else waits
 // for that.
 func TestDaprPublishes(t *testing.T) {
@@ -412,7 +454,15 @@ func TestDaprPublishes(t *testing.T) {
 	n.AddComponent("statestore", "state.in-memory", nil)
 	sidecar := n.Start("stepwell", others.port)
 	sidecar.Stop()
-	port := fmt.Sprint("DAPR_HTTP_PORT=", sidecar.Port)
+	way := proxytest.New(t, fmt.Sprint("127.0.0.1:", sidecar.Port)) // what is published before others have subscribed reaches nobody
+	restart := func() {
+		way.Refuse(true)
+		sidecar.Restart()
+		sidecar.AwaitSubscriptions(3)
+		way.Refuse(false)
+	}
+	_, at, _ := strings.Cut(way.Address(), ":")
+	port := "DAPR_HTTP_PORT=" + at
 	r := newDaprRig(t, daprOut, port)
 	must(t, r.client.Call(t.Context(), "POST", "/api/v1/pipelines", nil, object{"document": daprOutPipe}, nil))
 	r.pipeline("behind", "execution.ended")
@@ -422,9 +472,8 @@ func TestDaprPublishes(t *testing.T) {
 	r.serve(port)
 	second := r.start("out")
 	r.await("over", func() bool { return r.executions("out") == 2 })
-	sidecar.Restart()
-	sidecar.AwaitSubscriptions(3)
-	check := func(id string) {
+	restart()
+	check := func(t *testing.T, id string) {
 		t.Helper()
 		defer func() {
 			if t.Failed() {
@@ -451,13 +500,26 @@ func TestDaprPublishes(t *testing.T) {
 			t.Errorf("mirrored %+v", doc)
 		}
 	}
-	check(first)
-	check(second)
+	check(t, first)
+	check(t, second)
+	t.Run("the component is away", func(t *testing.T) {
+		killDapr(r.process)
+		r.serve(port, "PUBSUB_NAME=missing")
+		id := r.start("out")
+		r.await("mirrored alone", func() bool { return r.mirrored(sidecar, id) == "completed" })
+		killDapr(r.process)
+		if !strings.Contains(r.log.String(), "refuses a message to workflow.execution.status: 404") {
+			t.Errorf("the log says nothing of the component:\n%s", r.log)
+		}
+		r.serve(port)
+		check(t, id)
+	})
 	t.Run("the sidecar is restarted", func(t *testing.T) {
+		way.Refuse(true)
 		sidecar.Stop()
 		third := r.start("out")
-		r.await("over", func() bool { return r.executions("out") == 3 })
-		sidecar.Restart()
-		check(third)
+		r.await("over", func() bool { return r.executions("out") == 4 })
+		restart()
+		check(t, third)
 	})
 }
