@@ -1,6 +1,7 @@
 package helm_test
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/action/actiontest"
 	"github.com/stepwell/stepwell/action/helm"
 )
 
@@ -16,7 +18,7 @@ import (
 func TestInstallAndUpgrade(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	p := params{"release": "app", "chart": r.chart("greeting", chartFiles(nil)), "values": params{"text": "one"}, "set_secrets": params{"password": "correct-horse"}}
+	p := params{"release": "app", "chart": r.chart("greeting", chartFiles(nil)), "values": params{"text": "one"}, "set_secrets": params{"password": "correct-horse", "flag": "true"}}
 	first := r.install("first", p)
 	out := succeeds(t, first.run())
 	has(t, out, params{"release": "app", "namespace": r.namespace, "cluster_id": "here", "revision": 1, "status": "deployed", "chart": "greeting-1.2.3", "app_version": 9, "changed": true, "notes": "Say one."})
@@ -186,8 +188,10 @@ func TestAnothersLock(t *testing.T) {
 	}
 	r.wantRevisions("app", "1 pending-install")
 
-	over := r.install("z", params{"release": "app", "chart": "greeting", "timeout_seconds": 1, "take_over": true})
-	has(t, succeeds(t, over.run()), params{"revision": 1, "status": "deployed", "changed": true})
+	over := r.install("z", params{"release": "app", "chart": "greeting", "timeout_seconds": 5, "take_over": true})
+	var got actiontest.Result
+	r.eventually("the stranger's time", func() bool { got = over.run(); return got.Wait == nil })
+	has(t, succeeds(t, got), params{"revision": 1, "status": "deployed", "changed": true})
 	r.wantRevisions("app", "1 deployed")
 }
 
@@ -211,29 +215,31 @@ func TestTurns(t *testing.T) {
 	}
 	r.endHook("app")
 	has(t, <-ended, params{"revision": 1})
-	go func() {
-		r.eventually("the second one's work", func() bool { return len(r.revisions("app")) == 2 })
-		r.endHook("app")
-	}()
+	go r.endHooks() // the first hook's pod is still there at first
 	has(t, succeeds(t, two.run()), params{"revision": 2})
 }
 
-// TestNotReady: what does not become ready fails the attempt; with rollback_on_failure nothing of it stays.
-func TestNotReady(t *testing.T) {
+// notReady is a chart with a pod that never starts, if a value says so.
+var notReady = files{"templates/pod.yaml": "{{ if .Values.pod }}\napiVersion: v1\nkind: Pod\nmetadata: {name: never}\nspec: {containers: [{name: one, image: example.org/x}]}\n{{ end }}"}
+
+// TestNotReadyInstallation: what does not become ready fails the attempt; with rollback_on_failure nothing of it stays.
+func TestNotReadyInstallation(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	r.chart("greeting", chartFiles(files{"templates/pod.yaml": "{{ if .Values.pod }}\napiVersion: v1\nkind: Pod\nmetadata: {name: never}\nspec: {containers: [{name: one, image: example.org/x}]}\n{{ end }}"}))
-	good, bad := params{"release": "app", "chart": "greeting"}, params{"release": "app", "chart": "greeting", "values": params{"pod": true}, "timeout_seconds": 1, "rollback_on_failure": true}
+	bad := params{"release": "app", "chart": r.chart("greeting", chartFiles(notReady)), "values": params{"pod": true}, "timeout_seconds": 4, "rollback_on_failure": true}
 	fails(t, r.install("x", bad).run(), stepwell.CodeTimeout, false, "")
 	r.wantRevisions("app")
-	succeeds(t, r.install("y", good).run())
-	fails(t, r.install("z", bad).run(), stepwell.CodeTimeout, false, "")
+}
+
+// TestNotReadyUpgrade: with rollback_on_failure what was there before is there again; without wait nothing is waited for.
+func TestNotReadyUpgrade(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	succeeds(t, r.install("x", params{"release": "app", "chart": r.chart("greeting", chartFiles(notReady))}).run())
+	bad := params{"release": "app", "chart": "greeting", "values": params{"pod": true}, "timeout_seconds": 4, "rollback_on_failure": true}
+	fails(t, r.install("y", bad).run(), stepwell.CodeTimeout, false, "")
 	r.wantRevisions("app", "1 superseded", "2 failed", "3 deployed")
-	bad["rollback_on_failure"] = false
-	failing := r.install("w", bad)
-	fails(t, failing.run(), stepwell.CodeTimeout, false, "")
-	failing.call.Params = params{"release": "app", "chart": "greeting", "values": params{"pod": true}, "wait": false}
-	has(t, succeeds(t, failing.run()), params{"revision": 5, "status": "deployed"})
+	has(t, succeeds(t, r.install("z", params{"release": "app", "chart": "greeting", "values": params{"pod": true}, "wait": false}).run()), params{"revision": 4, "status": "deployed"})
 }
 
 // TestFailingHook: a hook's job that fails fails the attempt, and says so.
@@ -263,10 +269,18 @@ func TestCancel(t *testing.T) {
 	r := newRig(t)
 	r.chart("greeting", chartFiles(files{"templates/hook.yaml": hookPod}))
 	s := r.install("x", params{"release": "app", "chart": "greeting"})
-	s.call.Timeout = 3 * time.Second
-	fails(t, s.run(), stepwell.CodeTimeout, false, "stopped at its time limit")
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		defer cancel()
+		for t.Context().Err() == nil {
+			if _, err := r.cluster.Do(t.Context(), "GET", "/api/v1/namespaces/"+r.namespace+"/pods/app-hook", nil); err == nil {
+				return
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+	}()
+	fails(t, attempt(ctx, t, s.actions, s.name, s.call, s.memory), stepwell.CodeCancelled, false, "stopped")
 	r.wantRevisions("app", "1 failed")
 	r.chart("greeting", files{"templates/hook.yaml": ""})
-	s.call.Timeout = 0
 	has(t, succeeds(t, s.run()), params{"revision": 2, "status": "deployed"})
 }

@@ -1,7 +1,6 @@
 package helm
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -147,7 +146,7 @@ func (i *installation) apply(ctx context.Context, r *release) (any, error) {
 		next = r.Revision + 1
 	}
 	i.call.Log(fmt.Sprintf("installing %s as revision %d of the release %s in the namespace %s of the cluster %s", i.chart.name, next, i.p.Release, i.namespace, i.cluster.ID()))
-	args := append(i.arguments(), "--labels", i.labels(i.key, i.digest, next))
+	args := append(i.arguments(), "--output", "json", "--labels", i.labels(i.key, i.digest, next))
 	if i.p.Create {
 		args = append(args, "--create-namespace")
 	}
@@ -165,14 +164,11 @@ func (i *installation) apply(ctx context.Context, r *release) (any, error) {
 		return nil, diagnose("helm", a.stderr)
 	}
 	i.warn(a)
-	made, err := i.read(ctx)
+	made, err := readRendered(a.stdout)
 	if err != nil {
 		return nil, err
 	}
-	if made == nil {
-		return nil, action.Retry(0, errors.New("the release is gone right after it was installed: somebody has uninstalled it"))
-	}
-	return i.result(made, true), nil
+	return i.result(made.release(), true), nil
 }
 
 // arguments are those of every run of helm that renders the chart.
@@ -189,11 +185,11 @@ func (i *installation) arguments() []string {
 
 func (i *installation) result(r *release, changed bool) map[string]any {
 	out := i.outputs(r)
-	out["chart"], out["app_version"], out["notes"], out["changed"] = r.Chart+"-"+r.Version, r.AppVersion, strings.TrimSpace(r.Notes), changed
+	out["chart"], out["app_version"], out["notes"], out["changed"] = r.Chart+"-"+r.Version, r.AppVersion, strings.TrimSpace(i.without(r.Notes)), changed
 	return out
 }
 
-// rendered is what helm's JSON of a dry run has.
+// rendered is what helm's JSON says of what it has installed, or would install.
 type rendered struct {
 	Manifest string `json:"manifest"`
 	Version  int    `json:"version"`
@@ -231,17 +227,32 @@ func (i *installation) render(ctx context.Context) (*rendered, error) {
 		}
 		return nil, err
 	}
-	var out rendered
-	// Before the JSON helm may print a line for people.
-	if at := strings.IndexByte(a.stdout, '{'); at < 0 || json.Unmarshal([]byte(a.stdout[at:]), &out) != nil {
-		return nil, action.Invalid("", "the chart renders to more than %d MiB, or helm does not say to what", maxRendered>>20)
+	out, err := readRendered(a.stdout)
+	if err != nil {
+		return nil, err
 	}
 	texts := []string{out.Manifest}
 	for _, hook := range out.Hooks {
 		texts = append(texts, hook.Manifest)
 	}
-	return &out, i.checkObjects(ctx, texts)
+	return out, i.checkObjects(ctx, texts)
 }
+
+// readRendered reads helm's JSON, before which it may print a line for people.
+func readRendered(text string) (*rendered, error) {
+	var out rendered
+	if at := strings.IndexByte(text, '{'); at < 0 || json.Unmarshal([]byte(text[at:]), &out) != nil {
+		return nil, action.Invalid("", "the chart renders to more than %d MiB, or helm does not say to what", maxRendered>>20)
+	}
+	return &out, nil
+}
+
+func (r *rendered) release() *release {
+	m, notes := r.Chart.Metadata, []rune(r.Info.Notes)
+	return &release{Revision: r.Version, Status: r.Info.Status, Chart: m.Name, Version: m.Version, AppVersion: m.AppVersion, Notes: string(notes[:min(len(notes), maxNotes)])}
+}
+
+const maxNotes = 16 << 10 // characters
 
 const maxManifest = 256 << 10
 
@@ -253,8 +264,8 @@ func (i *installation) dryRun(ctx context.Context) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := would.Chart.Metadata
-	out := i.result(&release{Revision: would.Version, Status: cmp.Or(would.Info.Status, "pending-install"), Chart: m.Name, Version: m.Version, AppVersion: m.AppVersion, Notes: would.Info.Notes}, false)
-	out["manifest"] = strings.ToValidUTF8(would.Manifest[:min(len(would.Manifest), maxManifest)], "")
+	out := i.result(would.release(), false)
+	manifest := i.without(would.Manifest) // before it is cut, so that no half of a secret remains
+	out["manifest"] = strings.ToValidUTF8(manifest[:min(len(manifest), maxManifest)], "")
 	return out, nil
 }

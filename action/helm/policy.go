@@ -29,7 +29,7 @@ func (i *installation) checkObjects(ctx context.Context, manifests []string) err
 				break
 			}
 			if err != nil {
-				return action.Invalid("", "what the chart renders to is not YAML of objects: %v", err)
+				return action.Invalid("", "what the chart renders to is not YAML of objects: %s", i.without(err.Error()))
 			}
 			if err := i.checkObject(ctx, object); err != nil {
 				return err

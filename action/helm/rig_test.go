@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -174,10 +175,10 @@ func (r *rig) install(execution string, p params) *step { return r.step(helm.Ins
 
 func (s *step) run() actiontest.Result {
 	s.t.Helper()
-	return attempt(s.t, s.actions, s.name, s.call, s.memory)
+	return attempt(s.t.Context(), s.t, s.actions, s.name, s.call, s.memory)
 }
 
-func attempt(t *testing.T, actions *action.Registry, name string, call actiontest.Call, memory map[string]json.RawMessage) actiontest.Result {
+func attempt(ctx context.Context, t *testing.T, actions *action.Registry, name string, call actiontest.Call, memory map[string]json.RawMessage) actiontest.Result {
 	t.Helper()
 	a, ok := actions.Lookup(name)
 	if !ok {
@@ -185,7 +186,7 @@ func attempt(t *testing.T, actions *action.Registry, name string, call actiontes
 	}
 	call.Memory = memory
 	call.StepKey = "deploy"
-	return actiontest.Run(t.Context(), *a, call)
+	return actiontest.Run(ctx, *a, call)
 }
 
 // succeeds gives the outputs of an attempt.

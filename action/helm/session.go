@@ -179,10 +179,16 @@ func (s *session) helm(ctx context.Context, stdin []byte, args ...string) (a ans
 	}
 	t := builtin.Tool{Argv: args, Env: env, Dir: s.private, Stdin: stdin, Keep: maxRendered, Grace: grace}
 	a.code, a.stdout, a.stderr, err = s.programs.Tool(ctx, t)
-	if s.hidden != nil {
-		a.stdout, a.stderr = s.hidden.Replace(a.stdout), s.hidden.Replace(a.stderr)
-	}
+	a.stderr = s.without(a.stderr)
 	return a, err
+}
+
+// without takes the step's secrets out of a text of helm's. Its JSON is read before: a secret may be "true".
+func (s *session) without(text string) string {
+	if s.hidden == nil {
+		return text
+	}
+	return s.hidden.Replace(text)
 }
 
 // warn logs what helm says beside its answer.
