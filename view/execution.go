@@ -18,19 +18,27 @@ func WriteExecutions(w io.Writer, list []api.Execution) error {
 		_, err := fmt.Fprintln(w, "no executions")
 		return err
 	}
-	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(t, "ID\tPIPELINE\tSTATUS\tCREATED\tDURATION\tSTEPS\tTRIGGER\tBY")
+	rows := make([][]string, len(list))
+	narrow := Width(w, wideList) < wideList
 	for i := range list {
 		x := &list[i]
 		status := x.Status
 		if x.Held != "" {
 			status += " (held)"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%d/%d\t%s\t%s\n", x.ID, OneLine(x.Pipeline, 40), status, x.Created.Local().Format(cellTime),
-			milliseconds(x.DurationMS), x.Progress.Completed, x.Progress.Total, x.TriggerType, OneLine(string(x.TriggeredBy), maxCell))
+		id := x.ID
+		if narrow {
+			id = id[:min(shortID, len(id))]
+		}
+		rows[i] = []string{id, OneLine(x.Pipeline, 40), status, x.Created.Local().Format(cellTime), milliseconds(x.DurationMS),
+			fmt.Sprintf("%d/%d", x.Progress.Completed, x.Progress.Total), x.TriggerType, OneLine(string(x.TriggeredBy), maxCell)}
 	}
-	return t.Flush()
+	return writeRows(w, []string{"ID", "PIPELINE", "STATUS", "CREATED", "DURATION", "STEPS", "TRIGGER", "BY"}, rows)
 }
+
+// wideList is the width of a terminal that shows whole ids of executions; on a narrower one they are shortened, as commands take
+// them.
+const wideList = 120
 
 // WriteExecution shows an execution: a line for each of its facts, a table of its steps, its outputs; as "json", x itself.
 // Iterations that completed or are queued are only counted, unless all.

@@ -49,7 +49,7 @@ func (v *liveView) details(l *line, now time.Time, width int) string {
 		if l.wake.IsZero() {
 			return "waits"
 		}
-		return "waits until " + l.wake.Format("15:04:05")
+		return "waits until " + near(l.wake, now)
 	case s == stepwell.StepCompleted && l.attempt > 1:
 		return v.paint(dim, fmt.Sprintf("%s, attempt %d", Short(l.took), l.attempt))
 	case s == stepwell.StepCompleted && l.items != nil:
@@ -67,6 +67,14 @@ func (v *liveView) details(l *line, now time.Time, width int) string {
 		return v.paint(dim, "queued")
 	}
 	return ""
+}
+
+// near is a time with its zone, and with its day if that is another one.
+func near(t, now time.Time) string {
+	if t = t.Local(); t.Format(time.DateOnly) == now.Local().Format(time.DateOnly) {
+		return t.Format("15:04:05 MST")
+	}
+	return t.Format(cellTime)
 }
 
 // working: a step that runs, with its own progress when it reports any.

@@ -59,7 +59,7 @@ func sentence(e *Event) string {
 	case e.State == stepwell.StepWaiting && e.Wake == nil:
 		return e.Step
 	case e.State == stepwell.StepWaiting:
-		return fmt.Sprintf("%s until %s", e.Step, e.Wake.Format("2006-01-02 15:04:05"))
+		return fmt.Sprintf("%s until %s", e.Step, e.Wake.Local().Format(cellTime))
 	}
 	text := e.Step
 	if e.State == stepwell.StepCompleted && e.Duration != nil {

@@ -17,20 +17,19 @@ type Column [2]string
 
 // WriteTable writes a line for each object below a line of titles.
 func WriteTable(w io.Writer, columns []Column, rows []map[string]any) error {
-	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 	titles := make([]string, len(columns))
 	for i, c := range columns {
 		titles[i] = c[0]
 	}
-	fmt.Fprintln(t, strings.Join(titles, "\t"))
-	for _, row := range rows {
+	lines := make([][]string, len(rows))
+	for n, row := range rows {
 		cells := make([]string, len(columns))
 		for i, c := range columns {
 			cells[i] = Cell(at(row, c[1]))
 		}
-		fmt.Fprintln(t, strings.Join(cells, "\t"))
+		lines[n] = cells
 	}
-	return t.Flush()
+	return writeRows(w, titles, lines)
 }
 
 // at finds a value inside an object: "schedule.expression".
@@ -65,7 +64,7 @@ func Cell(v any) string {
 	case bool:
 		return map[bool]string{true: "yes", false: "no"}[v]
 	case float64:
-		return strconv.FormatFloat(v, 'f', -1, 64)
+		return Number(strconv.FormatFloat(v, 'f', -1, 64))
 	case []any:
 		var parts []string
 		for _, e := range v {

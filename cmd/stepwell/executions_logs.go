@@ -87,7 +87,7 @@ func (p *program) logLine(l *api.LogLine, output string) error {
 	if output == "json" {
 		return view.NewEncoder(p.out).Encode(l)
 	}
-	_, err := fmt.Fprintf(p.out, "%s %-7s %s: %s%s\n", l.Timestamp.Local().Format("2006-01-02 15:04:05.000"), l.Level, view.Printable(l.Step), view.OneLine(l.Message, 16<<10), view.Attributes(l.Metadata))
+	_, err := fmt.Fprintf(p.out, "%s %-7s %s: %s%s\n", l.Timestamp.Local().Format("2006-01-02 15:04:05.000 MST"), l.Level, view.Printable(l.Step), view.OneLine(l.Message, 16<<10), view.Attributes(l.Metadata))
 	return err
 }
 
@@ -159,7 +159,7 @@ func (p *program) events(ctx context.Context, server *client.Client, c *connecti
 			if c.output.value == "json" {
 				err = enc.Encode(e)
 			} else {
-				_, err = fmt.Fprintf(p.out, "%5d  %s  %-10s %s  %s\n", e.Version, e.At.Local().Format("15:04:05.000"), e.Type, view.Printable(e.Step), view.OneLine(e.Detail, 300))
+				_, err = fmt.Fprintf(p.out, "%5d  %s  %-10s %s  %s\n", e.Version, e.At.Local().Format("2006-01-02 15:04:05.000 MST"), e.Type, view.Printable(e.Step), view.OneLine(e.Detail, 300))
 			}
 			if err != nil {
 				return err

@@ -97,8 +97,8 @@ func (m messages) Write(text []byte) (int, error) {
 // show sets up the view of the execution that is to come: of the definition d, and mine.
 func (s *session) show(d *definition.Definition, mine func(*store.Execution) bool) {
 	p := s.program
-	_, plain := p.env("NO_COLOR")
-	s.tracker = view.New(d, view.Options{Out: p.out, JSON: s.output == "json", Terminal: p.terminal(), Colour: !plain, Workers: p.settings.workers, Asked: s.approvals(), Of: mine})
+	plain, _ := p.env("NO_COLOR") // set to anything: no-color.org
+	s.tracker = view.New(d, view.Options{Out: p.out, JSON: s.output == "json", Terminal: p.terminal(), Colour: plain == "", Workers: p.settings.workers, Asked: s.approvals(), Of: mine})
 	for i := range d.Finally {
 		if d.Finally[i].Action == stream.ReportAction {
 			s.reportKey = "finally." + d.Finally[i].ID

@@ -14,7 +14,7 @@ import (
 	"github.com/stepwell/stepwell/view"
 )
 
-// maxFailures is how many failed steps a summary shows.
+// maxFailures is how many errors a summary shows.
 const maxFailures = 10
 
 // result is the last line of `run -o json`.
@@ -74,10 +74,11 @@ func (s *session) summary(ctx context.Context, x *api.ExecutionDetail) error {
 	}
 	w := s.program.out
 	fmt.Fprintln(w)
-	if err := s.writeFailures(ctx, w, x); err != nil {
+	told, err := s.writeFailures(ctx, w, x)
+	if err != nil {
 		return err
 	}
-	view.WriteEnd(w, x, took)
+	view.WriteEnd(w, x, took, told)
 	if err := s.writeReport(ctx, w, x); err != nil {
 		return err
 	}
@@ -113,24 +114,18 @@ func (s *session) writeReport(ctx context.Context, w io.Writer, x *api.Execution
 	return nil
 }
 
-func (s *session) writeFailures(ctx context.Context, w io.Writer, x *api.ExecutionDetail) error {
+// writeFailures shows what failed, each error once, and reports which errors it has shown.
+func (s *session) writeFailures(ctx context.Context, w io.Writer, x *api.ExecutionDetail) (told func(message string) bool, err error) {
 	if x.Status == stepwell.ExecutionCompleted.String() && x.Progress.Failed == 0 {
-		return nil // listing steps reads the definition, which may be large
+		return func(string) bool { return false }, nil // listing steps reads the definition, which may be large
 	}
-	failed, err := s.client.Steps(ctx, api.ListSteps{ExecutionPath: api.ExecutionPath{ID: x.ID}, Status: []string{"failed", "timed_out"}, Limit: maxFailures})
+	failed, err := s.client.Steps(ctx, api.ListSteps{ExecutionPath: api.ExecutionPath{ID: x.ID}, Status: []string{"failed", "timed_out"}, Limit: 1000})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	for i := range failed.Steps {
-		step := &failed.Steps[i]
-		f := step.Error
-		if f == nil {
-			f = &api.Failure{Message: step.Status}
-		}
-		view.WriteFailure(w, "✘ ", step.ID, f)
-	}
-	if failed.Next != "" {
+	told, more := view.WriteFailures(w, failed.Steps, maxFailures)
+	if more || failed.Next != "" {
 		fmt.Fprintf(w, "… and more; all of them: stepwell executions show %s --status failed%s\n", x.ID, s.where)
 	}
-	return nil
+	return told, nil
 }
