@@ -187,3 +187,12 @@ func (r *rig) jobs() []kubetest.Object {
 	r.Helper()
 	return r.cluster.Items(r, r.jobsPath())
 }
+
+// text is a value as JSON.
+func text(v any) string {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return err.Error()
+	}
+	return string(raw)
+}
