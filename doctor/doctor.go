@@ -96,7 +96,7 @@ func (e *examination) result(err error, check, advice, format string, args ...an
 func Examine(ctx context.Context, o Options) []Finding {
 	e := newExamination(o)
 	for _, check := range []func(context.Context){
-		e.dataDirectory, e.database, e.outside, e.largeOutputs, e.disk, e.clock, e.masterKey, e.commands, e.plugins, e.listener, e.certificate, e.tokens, e.tools, e.dapr, e.state, e.streams, e.kubernetes, e.telemetry,
+		e.dataDirectory, e.database, e.outside, e.largeOutputs, e.disk, e.clock, e.masterKey, e.commands, e.plugins, e.listener, e.certificate, e.tokens, e.tools, e.dapr, e.state, e.streams, e.kubernetes, e.clusters, e.telemetry,
 	} {
 		check(ctx)
 	}

@@ -17,6 +17,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/action/kube"
 	"github.com/stepwell/stepwell/app"
 )
 
@@ -125,6 +126,44 @@ func (e *examination) state(ctx context.Context) {
 		e.warn("state", "set maxmemory-policy noeviction, or name a server of its own with state.url", "the Redis server evicts (%s): by server, not by database", policy)
 	default:
 		e.fine("state", "the Redis server answers, and evicts nothing")
+	}
+}
+
+// clusters asks each Kubernetes cluster of the settings what its user may not do.
+func (e *examination) clusters(ctx context.Context) {
+	if len(e.App.Kubernetes.Clusters) == 0 {
+		return
+	}
+	all, err := kube.NewClusters(e.App.Kubernetes)
+	if err != nil {
+		e.fail("clusters", stepwell.HintOf(err), "%v", err)
+		return
+	}
+	for _, id := range all.IDs() {
+		if c, err := all.Find(id); err == nil {
+			e.cluster(ctx, c, "cluster "+id)
+		}
+	}
+}
+
+func (e *examination) cluster(ctx context.Context, c *kube.Cluster, check string) {
+	switch access := e.App.Kubernetes.Clusters[c.ID()]; {
+	case c.IsService():
+		return
+	case access.Secret != "":
+		e.fine(check, "its kubeconfig is the secret %s; `stepwell clusters list` says how it is", access.Secret)
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, 4*checkPatience)
+	defer cancel()
+	namespace, missing, err := c.Missing(ctx)
+	switch {
+	case err != nil:
+		e.fail(check, cmp.Or(stepwell.HintOf(err), "check its kubeconfig in kubernetes.clusters"), "%v", err)
+	case len(missing) > 0:
+		e.warn(check, "docs/kubernetes.md has the Role; some rights are for parts of the actions only", "in the namespace %s its user may not: %s", namespace, strings.Join(missing, ", "))
+	default:
+		e.fine(check, "its user may do in the namespace %s what jobs need", namespace)
 	}
 }
 

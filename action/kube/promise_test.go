@@ -120,7 +120,9 @@ func TestSecretVariables(t *testing.T) {
 	if strings.Contains(string(step.Output), "s3cr3t") || strings.Contains(string(step.Input), "s3cr3t") {
 		t.Errorf("the secret is in the records: %s %s", step.Input, step.Output)
 	}
-	r.await("the line", func() bool { return slices.ContainsFunc(r.lines(id), func(l string) bool { return strings.HasPrefix(l, "got ") }) })
+	r.await("the line", func() bool {
+		return slices.ContainsFunc(r.lines(id), func(l string) bool { return strings.HasPrefix(l, "got ") })
+	})
 	for _, line := range r.lines(id) {
 		if strings.Contains(line, "s3cr3t") {
 			t.Errorf("the secret is in the log: %s", line)

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"go.yaml.in/yaml/v4"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/stepwell/stepwell/action/kube/kubetest"
@@ -87,6 +88,39 @@ func TestScriptsWithRedis(t *testing.T) {
 		env.Setenv("REDIS", "redis://"+server.Address())
 		return nil
 	})
+}
+
+// TestScriptsWithKubernetes runs what needs a cluster: it has a node, a user that may do what docs/kubernetes.md says in the namespace
+// $NAMESPACE, and one that may do nothing.
+func TestScriptsWithKubernetes(t *testing.T) {
+	cluster := kubetest.New(t)
+	namespace := cluster.Namespace(t)
+	cluster.Kubelet(t, namespace)
+	token := cluster.Account(t, namespace, kubeRole(t)...)
+	other := cluster.Account(t, namespace)
+	runScripts(t, "testdata/kubernetes", func(env *testscript.Env) error {
+		env.Setenv("NAMESPACE", namespace)
+		return errors.Join(os.WriteFile(filepath.Join(env.WorkDir, "kubeconfig"), []byte(cluster.KubeconfigOf(cluster.URL, namespace, "token: "+token)), 0o600),
+			os.WriteFile(filepath.Join(env.WorkDir, "powerless"), []byte(cluster.KubeconfigOf(cluster.URL, namespace, "token: "+other)), 0o600))
+	})
+}
+
+// kubeRole has the rules of the Role in docs/kubernetes.md.
+func kubeRole(t *testing.T) []kubetest.Object {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/kubernetes.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, block, _ := strings.Cut(string(text), "apiVersion: rbac.authorization.k8s.io/v1\n")
+	block, _, _ = strings.Cut(block, "```")
+	var role struct {
+		Rules []kubetest.Object `yaml:"rules"`
+	}
+	if err := yaml.Unmarshal([]byte(block), &role); err != nil || len(role.Rules) < 5 {
+		t.Fatal("docs/kubernetes.md has no Role", err)
+	}
+	return role.Rules
 }
 
 // runScripts runs the scripts of a folder, with what more prepares for each.
