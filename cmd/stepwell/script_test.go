@@ -96,7 +96,7 @@ func TestScriptsWithKubernetes(t *testing.T) {
 	cluster := kubetest.New(t)
 	namespace := cluster.Namespace(t)
 	cluster.Kubelet(t, namespace)
-	token := cluster.Account(t, namespace, kubeRole(t)...)
+	token := cluster.Account(t, namespace, documentedRole(t)...)
 	other := cluster.Account(t, namespace)
 	runScripts(t, "testdata/kubernetes", func(env *testscript.Env) error {
 		env.Setenv("NAMESPACE", namespace)
@@ -105,8 +105,8 @@ func TestScriptsWithKubernetes(t *testing.T) {
 	})
 }
 
-// kubeRole has the rules of the Role in docs/kubernetes.md.
-func kubeRole(t *testing.T) []kubetest.Object {
+// documentedRole has the rules of the Role in docs/kubernetes.md.
+func documentedRole(t *testing.T) []kubetest.Object {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/kubernetes.md")
 	if err != nil {
