@@ -31,10 +31,7 @@ func (p *program) completions() *completion.Source {
 		Modules:   func() []string { return p.specNames(func(s *spec.Spec) bool { return s.Stream != nil }) },
 		Templates: starter.Names,
 		Parameters: func(file string) []definition.Parameter {
-			text, err := readFile(file, maxDocument)
-			if err != nil {
-				return nil
-			}
+			text, _ := readFile(file, maxDocument) // one that cannot be read declares nothing
 			if d, _ := definition.Parse(text, definition.ParseOptions{File: file, Lenient: true, Sent: true}); d != nil {
 				return d.Parameters
 			}

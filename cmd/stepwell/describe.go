@@ -1,17 +1,14 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
-	"runtime"
-	"runtime/debug"
 	"slices"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/definition"
+	"github.com/stepwell/stepwell/manual"
 	"github.com/stepwell/stepwell/spec"
 	"github.com/stepwell/stepwell/view"
 )
@@ -83,32 +80,6 @@ func (p *program) newVersionCommand() *cobra.Command {
 }
 
 func (p *program) writeVersion() error {
-	_, err := fmt.Fprintln(p.out, versionLine())
+	_, err := fmt.Fprintln(p.out, manual.VersionLine())
 	return err
-}
-
-// versionLine says all about this program in a line.
-func versionLine() string {
-	revision, at := "", ""
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, s := range info.Settings {
-			switch s.Key {
-			case "vcs.revision":
-				revision = " " + s.Value[:min(12, len(s.Value))]
-			case "vcs.time":
-				if t, err := time.Parse(time.RFC3339, s.Value); err == nil {
-					at = " of " + t.Format(time.DateOnly)
-				}
-			}
-		}
-	}
-	return fmt.Sprintf("stepwell %s%s%s, %s, %s/%s", version(), revision, at, runtime.Version(), runtime.GOOS, runtime.GOARCH)
-}
-
-// version is that of the module, as it was built.
-func version() string {
-	if info, ok := debug.ReadBuildInfo(); ok {
-		return cmp.Or(info.Main.Version, "(unknown)")
-	}
-	return "(unknown)"
 }

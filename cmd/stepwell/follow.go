@@ -2,13 +2,10 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
 	"github.com/stepwell/stepwell"
-	"github.com/stepwell/stepwell/action"
-	"github.com/stepwell/stepwell/api"
 	"github.com/stepwell/stepwell/api/client"
 	"github.com/stepwell/stepwell/feed"
 	"github.com/stepwell/stepwell/view"
@@ -70,7 +67,7 @@ func (s *session) watch(ctx context.Context, id string) error {
 	}
 	s.show(d, nil)
 	err = follow(ctx, s.client, id, client.StreamOptions{}, func(m *client.StreamMessage) (bool, error) {
-		e, after, err := eventOf(m)
+		e, after, err := view.EventOf(m.Type, m.Data)
 		if err != nil {
 			return false, fmt.Errorf("stream: %w", err)
 		}
@@ -84,43 +81,4 @@ func (s *session) watch(ctx context.Context, id string) error {
 		err = nil
 	}
 	return s.finish(id, err)
-}
-
-// eventOf is a message of the stream as views take it, with the counts of the execution after it; nil: it is not shown.
-func eventOf(m *client.StreamMessage) (e *view.Event, after *api.Progress, err error) {
-	switch m.Type {
-	case feed.TypeSnapshot: // the stream does not tell that an execution has begun
-		var d feed.SnapshotData
-		err = json.Unmarshal(m.Data, &d)
-		if e = (&view.Event{Type: "execution", Status: stepwell.ExecutionRunning.String(), At: time.Now()}); d.StartedAt == nil {
-			e.Status = d.Status.String()
-		}
-		if d.StartedAt != nil {
-			e.At = time.Time(*d.StartedAt).Local()
-		}
-	case feed.TypeStatus:
-		var d feed.StatusData
-		err = json.Unmarshal(m.Data, &d)
-		e, after = &view.Event{Type: "execution", Status: d.Status, At: time.Time(d.Timestamp).Local(), Message: d.Message, Hint: d.Hint}, d.Progress
-		if d.StepID != nil && err == nil {
-			e.Type, e.Step = "step", *d.StepID
-			err = e.State.UnmarshalText([]byte(d.Status))
-		}
-		if d.Retrying {
-			e.State = stepwell.StepRetrying
-		}
-		if d.Until != nil {
-			until := time.Time(*d.Until).Local()
-			e.Wake = &until
-		}
-	case feed.TypeLog:
-		var d feed.LogData
-		err = json.Unmarshal(m.Data, &d)
-		e = &view.Event{Type: "log", Step: d.StepID, At: time.Time(d.Timestamp).Local(), Attempt: d.Attempt, Level: d.Level, Message: d.Message, Attrs: d.Metadata}
-	case feed.TypeProgress:
-		var d feed.ProgressData
-		err = json.Unmarshal(m.Data, &d)
-		e = &view.Event{Type: "progress", Step: d.StepID, At: time.Now(), Message: d.Note, Fraction: d.Fraction, Counts: (*action.Counts)(d.Items)}
-	}
-	return e, after, err
 }

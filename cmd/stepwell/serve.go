@@ -15,6 +15,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/stepwell/stepwell/app"
+	"github.com/stepwell/stepwell/manual"
 	"github.com/stepwell/stepwell/settings"
 )
 
@@ -126,7 +127,7 @@ func (p *program) serverOptions(s *settings.Serving) (o app.ServerOptions, err e
 	if p.settings.workers == 0 {
 		o.Workers = -1
 	}
-	o.Log, o.Version = p.serverLog(&s.Log), version()
+	o.Log, o.Version = p.serverLog(&s.Log), manual.Version()
 	if v, _ := p.env("SCHEDULER_POLL_INTERVAL"); v != "" {
 		o.Log.Info("SCHEDULER_POLL_INTERVAL has no effect: nothing polls, schedules fire when it is time")
 	}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/app"
+	"github.com/stepwell/stepwell/manual"
 	"github.com/stepwell/stepwell/queue/redisq"
 	"github.com/stepwell/stepwell/view"
 	"github.com/stepwell/stepwell/worker/link"
@@ -84,7 +85,7 @@ func (f *workerFlags) options(p *program) (o link.Options, err error) {
 			return o, err
 		}
 	}
-	o = link.Options{Nodes: f.servers, Name: cmp.Or(f.name, workerName()), Stream: true, Header: http.Header{}, Version: version(), Queues: f.queues, Concurrency: f.concurrency}
+	o = link.Options{Nodes: f.servers, Name: cmp.Or(f.name, workerName()), Stream: true, Header: http.Header{}, Version: manual.Version(), Queues: f.queues, Concurrency: f.concurrency}
 	if token = strings.TrimSpace(token); token != "" {
 		o.Header.Set("Authorization", "Bearer "+token)
 	}
