@@ -1,6 +1,7 @@
 package kubetest
 
 import (
+	"bytes"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
@@ -26,7 +27,14 @@ func (c *Cluster) Behind(t testing.TB, wrap func(next http.Handler) http.Handler
 	roots.AppendCertsFromPEM(c.CA)
 	pass := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }, FlushInterval: -1, ErrorLog: log.New(io.Discard, "", 0), // who cuts connections knows
 		Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, ForceAttemptHTTP2: true}}
-	s := httptest.NewUnstartedServer(wrap(pass))
+	s := httptest.NewUnstartedServer(wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			panic(http.ErrAbortHandler)
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body)) // whole: an answer that comes before its end would wait for it
+		pass.ServeHTTP(w, r)
+	})))
 	s.EnableHTTP2, s.Config.ErrorLog = true, log.New(io.Discard, "", 0)
 	s.StartTLS()
 	t.Cleanup(func() {
