@@ -183,13 +183,6 @@ type runsRig struct {
 	service *lessonService
 }
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // prepare stores the pipeline, and a project with lessons that have a file.
 func (r *runsRig) prepare(document string, lessons int) {
 	r.t.Helper()

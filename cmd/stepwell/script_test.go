@@ -45,6 +45,13 @@ func (m stopping) Run() int {
 	return m.M.Run()
 }
 
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestScripts runs every script in testdata/script: the command as people use it, in a process of its
 // own. Beside the usual commands there are:
 //
