@@ -84,6 +84,11 @@ func TestBlackBox(t *testing.T) {
 				paused := r.begin(waiting, nil)
 				good(t, r.app.Conductor.Pause(t.Context(), paused))
 				b.seen["execution_id"] = []string{r.run(failing, nil), r.begin(waiting, nil), paused}
+				if strings.HasPrefix(op.id, "lesson.") { // a lesson that nobody has removed
+					r.do("editor", "POST", "/api/v1/projects", map[string]any{"id": fmt.Sprintf("project-of-%s-%d", op.id, n)}).is(201)
+					stored := r.do("editor", "POST", "/api/v1/lessons", map[string]any{"project_id": fmt.Sprintf("project-of-%s-%d", op.id, n), "name": "one"}).is(201).object()
+					b.seen["lesson_id"] = []string{stored["id"].(string)}
+				}
 				if strings.HasPrefix(op.id, "pipeline.version.") { // a version that there is
 					document := strings.Replace(greeting, "name: greeting", fmt.Sprintf("name: %s-%d", op.id, n), 1)
 					stored := r.do("editor", "POST", "/api/v1/pipelines", map[string]any{"document": document}).is(201).object()

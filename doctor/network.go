@@ -147,11 +147,8 @@ func (e *examination) clusters(ctx context.Context) {
 }
 
 func (e *examination) cluster(ctx context.Context, c *kube.Cluster, check string) {
-	switch access := e.App.Kubernetes.Clusters[c.ID()]; {
-	case c.IsService():
-		return
-	case access.Secret != "":
-		e.fine(check, "its kubeconfig is the secret %s; `stepwell clusters list` says how it is", access.Secret)
+	if secret := e.App.Kubernetes.Clusters[c.ID()].Secret; secret != "" {
+		e.fine(check, "its kubeconfig is the secret %s; `stepwell clusters list` says how it is", secret)
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, 4*checkPatience)

@@ -33,13 +33,12 @@ type Options struct {
 	Now func() time.Time `json:"-"`
 }
 
-// Access is how a cluster is reached, by exactly one of Kubeconfig, Secret, InCluster and Service, and where in it steps may work.
+// Access is how a cluster is reached, by exactly one of Kubeconfig, Secret and InCluster, and where in it steps may work.
 type Access struct {
 	Kubeconfig string   `json:"kubeconfig"` // a file; ~ is the home directory
 	Context    string   `json:"context"`    // of the kubeconfig. Defaults to its current one
 	Secret     string   `json:"secret"`     // the secret whose value is a kubeconfig
 	InCluster  bool     `json:"in_cluster"` // the cluster in which this process runs, with the rights of its service account
-	Service    string   `json:"service"`    // a service of the platform that runs jobs by its own API
 	Namespace  string   `json:"namespace"`  // of steps that name none. Defaults to the context's, else DefaultNamespace
 	Namespaces []string `json:"namespaces"` // patterns of the namespaces that steps may name. Defaults to Namespace alone
 }
@@ -106,14 +105,14 @@ func NewClusters(o Options) (*Clusters, error) {
 
 func (a *Access) validate() error {
 	ways := 0
-	for _, given := range []bool{a.Kubeconfig != "", a.Secret != "", a.InCluster, a.Service != ""} {
+	for _, given := range []bool{a.Kubeconfig != "", a.Secret != "", a.InCluster} {
 		if given {
 			ways++
 		}
 	}
 	switch {
 	case ways != 1:
-		return stepwell.Invalid("", "give one of kubeconfig, secret, in_cluster and service")
+		return stepwell.Invalid("", "give one of kubeconfig, secret and in_cluster")
 	case a.Context != "" && a.Kubeconfig == "" && a.Secret == "":
 		return stepwell.Invalid("", "context is for a kubeconfig")
 	case a.Namespace != "" && !dnsLabel.MatchString(a.Namespace):
@@ -156,9 +155,6 @@ func (c *Clusters) IDs() []string { return slices.Sorted(maps.Keys(c.byID)) }
 // ID is the cluster's id in the settings.
 func (c *Cluster) ID() string { return c.id }
 
-// IsService reports that the cluster is reached by a service of the platform: it has neither a kubeconfig nor a client here.
-func (c *Cluster) IsService() bool { return c.access.Service != "" }
-
 // Kubeconfig returns a kubeconfig with this cluster, its user and its context alone, in YAML, for programs that need one. Certificates are
 // in it, other files are named by their absolute paths. One that comes from a secret names no program and no file (CodeDenied). It holds
 // credentials.
@@ -192,8 +188,8 @@ func (c *Cluster) Namespace(ctx context.Context, asked string) (string, error) {
 func (c *Cluster) Everywhere() bool { return slices.Contains(c.access.Namespaces, "*") }
 
 func (c *Cluster) defaultNamespace(ctx context.Context) (string, error) {
-	if c.access.Namespace != "" || c.IsService() {
-		return cmp.Or(c.access.Namespace, DefaultNamespace), nil
+	if c.access.Namespace != "" {
+		return c.access.Namespace, nil
 	}
 	cfg, err := c.load(ctx)
 	if err != nil {

@@ -50,9 +50,6 @@ func (h *cronHandler) Run(ctx context.Context, call *action.Call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if cluster.IsService() {
-		return nil, action.Invalid("name a cluster with a kubeconfig", "the cluster %s is reached by a service", cluster.id)
-	}
 	k, err := cluster.connect(ctx)
 	if err != nil {
 		return nil, err

@@ -30,7 +30,7 @@ const (
 type Status struct {
 	ID         string
 	Default    bool
-	Kind       string // kubeconfig, secret, in_cluster or service
+	Kind       string // kubeconfig, secret or in_cluster
 	Server     string // its address, without a password; "" while it is not known
 	Namespace  string
 	Namespaces []string
@@ -66,9 +66,6 @@ func (h *health) set(state, text string, now time.Time) {
 
 // Check asks the cluster for its version, so that Statuses knows how it is.
 func (c *Cluster) Check(ctx context.Context) error {
-	if c.IsService() {
-		return nil
-	}
 	k, err := c.connect(ctx)
 	if err != nil {
 		return err
@@ -103,8 +100,6 @@ func (c *Cluster) status() Status {
 		s.Kind = "secret"
 	case c.access.InCluster:
 		s.Kind = "in_cluster"
-	case c.access.Service != "":
-		s.Kind, s.Server = "service", c.access.Service
 	}
 	c.mu.Lock()
 	if c.config != nil {

@@ -104,9 +104,6 @@ func (h *jobHandler) Run(ctx context.Context, call *action.Call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if cluster.IsService() {
-		return nil, action.Invalid("name a cluster with a kubeconfig", "the cluster %s is reached by a service", cluster.id)
-	}
 	w, err := action.Once(ctx, call, fmt.Sprintf("kube.job.%d", call.Attempt), func(context.Context) (*work, error) {
 		return h.plan(call, &p, cluster, namespace), nil
 	})

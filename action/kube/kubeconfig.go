@@ -325,8 +325,6 @@ func atCluster(id string, err error) error {
 
 func (c *Cluster) readConfig(ctx context.Context) (*config, error) {
 	switch a := &c.access; {
-	case a.Service != "":
-		return nil, stepwell.Invalid("name a cluster with a kubeconfig", "it is reached by the service %s and has no kubeconfig", a.Service)
 	case a.InCluster:
 		return inCluster(serviceAccount)
 	case a.Secret != "":

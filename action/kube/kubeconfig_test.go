@@ -125,7 +125,7 @@ func TestClustersOfTheSettings(t *testing.T) {
 	c, err := NewClusters(Options{Default: "eu", Images: []string{"registry.example/*", "busybox"}, Hide: func(v ...string) { hidden = append(hidden, v...) }, Now: func() time.Time { return now },
 		Secret: func(_ context.Context, name string) (string, error) { return string(fixture(twoContexts)), nil },
 		Clusters: map[string]Access{
-			"eu": {Kubeconfig: filepath.Join(dir, "config"), Namespaces: []string{"team-*"}}, "us": {Secret: "kc", Context: "us"}, "old": {Service: "budcluster"}}})
+			"eu": {Kubeconfig: filepath.Join(dir, "config"), Namespaces: []string{"team-*"}}, "us": {Secret: "kc", Context: "us"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,14 +165,7 @@ func TestClustersOfTheSettings(t *testing.T) {
 	if diff := cmp.Diff([]string{"first", "second", "secret-token"}, hidden); diff != "" {
 		t.Errorf("known credentials: %s", diff)
 	}
-	old, err := c.Find("old")
-	if err != nil || !old.IsService() {
-		t.Fatalf("%v, %v", old, err)
-	}
-	if _, err := old.Kubeconfig(t.Context()); stepwell.CodeOf(err) != stepwell.CodeInvalid {
-		t.Errorf("a service has a kubeconfig: %v", err)
-	}
-	if _, err := c.Find("mars"); stepwell.CodeOf(err) != stepwell.CodeInvalid || !strings.Contains(stepwell.HintOf(err), "eu, old, us") {
+	if _, err := c.Find("mars"); stepwell.CodeOf(err) != stepwell.CodeInvalid || !strings.Contains(stepwell.HintOf(err), "eu, us") {
 		t.Errorf("%v, %s", err, stepwell.HintOf(err))
 	}
 	for image, ok := range map[string]bool{"registry.example/a:1": true, "busybox": true, "busybox:1": false, "evil.example/registry.example/a": false} {

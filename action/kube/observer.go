@@ -181,7 +181,7 @@ func (o *Observer) refresh(ctx context.Context) error {
 // watch begins to watch a namespace; nil: its cluster is not one of the settings any more.
 func (o *Observer) watch(ctx context.Context, at place) *watcher {
 	cluster, err := o.clusters.Find(at.cluster)
-	if err != nil || cluster.IsService() {
+	if err != nil {
 		return nil
 	}
 	ctx, end := context.WithCancel(ctx)

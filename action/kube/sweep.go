@@ -25,10 +25,8 @@ func (o *Observer) sweep(ctx context.Context) {
 func (o *Observer) places(ctx context.Context) (list []place) {
 	seen := map[place]bool{}
 	for _, id := range o.clusters.IDs() {
-		if c := o.clusters.byID[id]; !c.IsService() {
-			if namespace, err := c.defaultNamespace(ctx); err == nil {
-				seen[place{id, namespace}] = true
-			}
+		if namespace, err := o.clusters.byID[id].defaultNamespace(ctx); err == nil {
+			seen[place{id, namespace}] = true
 		}
 	}
 	o.mu.Lock()
