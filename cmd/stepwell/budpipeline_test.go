@@ -60,6 +60,16 @@ func (b *budServices) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, `{"status": "COMPLETED", "result": {"recommended_config": {"tp": 2}}}`)
 	case "POST /api/v1/deployments":
 		fmt.Fprint(w, `{"endpoint_id": "e-1", "endpoint_url": "https://e-1.example"}`)
+	case "POST /api/v1/clusters/eu-1/health":
+		fmt.Fprint(w, `{"healthy": true}`)
+	case "POST /api/v1/benchmarks":
+		fmt.Fprint(w, `{"workflow_id": "b-1"}`)
+	case "GET /api/v1/workflows/b-1/status":
+		fmt.Fprint(w, `{"status": "COMPLETED", "result": {"benchmark_id": "b-1", "results": {"p99_ms": 900}}}`)
+	case "POST /api/v1/metrics/query":
+		fmt.Fprint(w, `{"endpoints": ["e-1", "e-2"]}`)
+	case "DELETE /api/v1/deployments/e-1", "DELETE /api/v1/deployments/e-2":
+		fmt.Fprint(w, `{}`)
 	case "POST /api/v1/notifications":
 		fmt.Fprint(w, `{"sent": true}`)
 	default:
@@ -71,6 +81,19 @@ func (b *budServices) of(at string) ([]map[string]any, http.Header) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.calls[at], b.heads[at]
+}
+
+// startBudServices also returns the settings with which the program finds them.
+func startBudServices(t *testing.T) (*budServices, string) {
+	t.Helper()
+	bud := &budServices{calls: map[string][]map[string]any{}, heads: map[string]http.Header{}}
+	services := httptest.NewServer(bud)
+	t.Cleanup(services.Close)
+	settings := "services:\n  apps:\n"
+	for _, app := range []string{"budapp", "budcluster", "budmodel", "budsim", "budnotify", "budmetrics"} {
+		settings += fmt.Sprintf("    %s: %s\n", app, services.URL)
+	}
+	return bud, settings
 }
 
 // budServer is the program as a server beside the services.
@@ -175,14 +198,8 @@ func TestBudpipelineSpecification(t *testing.T) {
 	if !closed || !found || len(requests) != 4 {
 		t.Fatalf("the specification has changed: %d requests", len(requests))
 	}
-	bud := &budServices{calls: map[string][]map[string]any{}, heads: map[string]http.Header{}}
-	services := httptest.NewServer(bud)
-	defer services.Close()
-	apps := ""
-	for _, app := range []string{"budapp", "budcluster", "budmodel", "budsim", "budnotify", "budmetrics"} {
-		apps += fmt.Sprintf("    %s: %s\n", app, services.URL)
-	}
-	s := serveBud(t, "services:\n  apps:\n"+apps)
+	bud, settings := startBudServices(t)
+	s := serveBud(t, settings)
 	send := func(phase int, fill ...string) map[string]any {
 		t.Helper()
 		r := requests[phase]
