@@ -10,7 +10,7 @@ import (
 	"github.com/stepwell/stepwell"
 )
 
-// What is written as a list is read as it was, and adds up; of memory the largest counts.
+// Usage survives being stored as a list and is summed; of memory the maximum counts.
 func TestSpending(t *testing.T) {
 	used := &stepwell.Resources{CPUSeconds: 1.25, MaxRSS: 300, BytesIn: 7, BytesOut: 9}
 	for _, s := range []stepwell.Spending{

@@ -14,8 +14,8 @@ import (
 	"github.com/stepwell/stepwell/app"
 )
 
-// Attempts say what their programs and requests have used: each its own in the history, the step what all have used together.
-// What is not known is missing.
+// Attempts report the resources of their programs and requests: the history has those of each attempt, the step their sum.
+// Unknown resources are left out.
 func TestResourcesOfAttempts(t *testing.T) {
 	const doc = `
 name: resources

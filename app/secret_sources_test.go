@@ -119,8 +119,8 @@ func TestSecretsOfServices(t *testing.T) {
 	noneOf(t, a, x, steps, "tok-very-secret", "hf-very-secret")
 }
 
-// Who starts an execution names a credential of the sources, never a secret of the vault; and only what a document declares as a
-// credential is read.
+// A parameter of type credential_ref names a credential of the sources, never a secret of the vault; parameters of other types are
+// not resolved.
 func TestCredentialsAreOfSources(t *testing.T) {
 	var seen []string
 	a, _ := start(t, filepath.Join(t.TempDir(), "db"), app.Options{Register: credentialDesk(&seen).register})

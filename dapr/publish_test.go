@@ -5,10 +5,9 @@ import (
 	"encoding/json"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -19,19 +18,18 @@ import (
 	"github.com/stepwell/stepwell/store"
 )
 
+// listen serves a stand-in for the sidecar until the test ends, and returns its port.
+func listen(t *testing.T, sidecar http.Handler) int {
+	t.Helper()
+	s := httptest.NewServer(sidecar)
+	t.Cleanup(s.Close)
+	return s.Listener.Addr().(*net.TCPAddr).Port
+}
+
 // sidecarOf is an adapter whose sidecar answers so.
 func sidecarOf(t *testing.T, answer http.HandlerFunc) *dapr.Adapter {
 	t.Helper()
-	s := httptest.NewServer(answer)
-	t.Cleanup(s.Close)
-	u, err := url.Parse(s.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	port, err := strconv.Atoi(u.Port())
-	if err != nil {
-		t.Fatal(err)
-	}
+	port := listen(t, answer)
 	a, err := dapr.New(dapr.Options{Log: slog.New(slog.DiscardHandler), Settings: dapr.Settings{Port: port, Token: "api-token", Publish: []string{dapr.TopicSteps, dapr.TopicLogs}, StateStore: "state"},
 		Document: func(_ context.Context, x *store.Execution) (*dapr.Document, error) {
 			return &dapr.Document{Execution: x.ID, Version: x.Version, Steps: map[string]dapr.DocumentStep{"s": {Error: &dapr.DocumentError{Message: strings.Repeat("x", int(x.No))}}}}, nil
@@ -42,7 +40,7 @@ func sidecarOf(t *testing.T, answer http.HandlerFunc) *dapr.Adapter {
 	return a
 }
 
-// What a sidecar refuses comes again, with the reason, and a line of any length fits into a message.
+// Messages that a sidecar refuses are sent again, and the error names the reason; a line of any length fits into a message.
 func TestPublishRefused(t *testing.T) {
 	change := []report.Change{{ID: "x/1.1", Step: "a/b[0]", At: time.Now(), Line: &store.LogLine{Level: "info", Message: strings.Repeat("\x01", 5<<20), Attrs: json.RawMessage(`{"a":"` + strings.Repeat("y", 5<<20) + `"}`)}}}
 	x := &store.Execution{ID: "x"}

@@ -5,9 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
-	"net/url"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -29,17 +26,7 @@ type workflowAPI struct {
 func newWorkflowAPI(t *testing.T) *workflowAPI {
 	t.Helper()
 	w := &workflowAPI{t: t, statuses: map[string]string{}, registry: &action.Registry{}, memory: map[string]json.RawMessage{}}
-	s := httptest.NewServer(w)
-	t.Cleanup(s.Close)
-	u, err := url.Parse(s.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	port, err := strconv.Atoi(u.Port())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := dapr.RegisterWorkflows(w.registry, dapr.WorkflowOptions{Port: port, Token: "secret"}); err != nil {
+	if err := dapr.RegisterWorkflows(w.registry, dapr.WorkflowOptions{Port: listen(t, w), Token: "secret"}); err != nil {
 		t.Fatal(err)
 	}
 	return w

@@ -27,7 +27,7 @@ func TestMain(m *testing.M) { kubetest.Main(m) }
 
 // site is a namespace of a real control plane in which pods run the real image: each in a root folder of its own, as the pod's user,
 // with its volumes in their places, at an address of its own on loopback, where the others find it by the names of the headless service.
-// What a kernel would have to separate is not there: namespaces, limits, a root that is read-only.
+// It isolates nothing that needs a kernel's help: no namespaces, no limits, no read-only root.
 type site struct {
 	t         *testing.T
 	cluster   *kubetest.Cluster

@@ -150,7 +150,7 @@ func TestBrokenCharts(t *testing.T) {
 	r.write("not-a-chart.tgz", "nothing")
 	fails(t, r.install("x", params{"release": "app", "chart": "not-a-chart.tgz"}).run(), stepwell.CodeInvalid, true, "")
 	r.wantRevisions("app")
-	// What a template shows on purpose does not show the step's secrets.
+	// A template that prints a secret of the step on purpose gets it redacted.
 	tell := r.install("x", params{"release": "app", "chart": r.chart("tell", chartFiles(files{"templates/x.yaml": `{{ fail .Values.password }}`})), "set_secrets": params{"password": "correct-horse"}})
 	got := tell.run()
 	fails(t, got, stepwell.CodeInvalid, true, "[redacted]")

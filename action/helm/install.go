@@ -134,7 +134,7 @@ func (i *installation) prepare(ctx context.Context) (err error) {
 	if i.values, err = mergeSecrets(i.p.Values, i.p.Secrets); err != nil {
 		return err
 	}
-	// What the label tells about values is no more than those who may read it can read anyway, in the release itself.
+	// The label reveals nothing: whoever may read it may read the values in the release too.
 	i.digest = hash(append(sums, i.chart.sum, string(i.values))...)
 	return nil
 }

@@ -171,11 +171,11 @@ func (r *rig) lines(id string) (list []string) {
 	return list
 }
 
-// await waits until a condition holds.
+// await waits until a condition holds, at most a minute.
 func (r *rig) await(what string, holds func() bool) {
 	r.Helper()
 	for begun := time.Now(); !holds(); time.Sleep(20 * time.Millisecond) {
-		if time.Since(begun) > 30*time.Second {
+		if time.Since(begun) > time.Minute {
 			r.Fatalf("waited in vain: %s", what)
 		}
 	}

@@ -442,8 +442,8 @@ func (r *daprRig) mirrored(sidecar *daprtest.Sidecar, id string) string {
 	return doc.Status
 }
 
-// What happens to executions is published in order and mirrored, over outages of the sidecar and the death of the server; nobody else waits
-// for that.
+// Statuses of executions are published in order and mirrored, across outages of the sidecar and a killed server; executions do not wait
+// for it.
 func TestDaprPublishes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes of daprd")

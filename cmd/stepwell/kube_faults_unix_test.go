@@ -133,7 +133,7 @@ func TestClusterTokenRotates(t *testing.T) {
 	gate, open := r.gate("gate")
 	id := r.job(gate + giveOne)
 	r.pods(1)
-	r.write("token", r.cluster.Account(t, r.namespace, kubeRole...))
+	r.write("token", r.cluster.Account(t, r.namespace, documentedRole(t)...))
 	r.intervene(func(w http.ResponseWriter, q *http.Request, next http.Handler) {
 		if q.Header.Get("Authorization") == "Bearer "+string(old) {
 			w.Header().Set("Content-Type", "application/json")

@@ -20,15 +20,6 @@ import (
 	"github.com/stepwell/stepwell/api"
 )
 
-// kubeRole is the Role of docs/kubernetes.md.
-var kubeRole = []kubetest.Object{
-	{"apiGroups": []string{"batch"}, "resources": []string{"jobs"}, "verbs": []string{"create", "get", "list", "watch", "delete", "patch"}},
-	{"apiGroups": []string{""}, "resources": []string{"pods"}, "verbs": []string{"get", "list", "watch"}},
-	{"apiGroups": []string{""}, "resources": []string{"pods/log"}, "verbs": []string{"get"}},
-	{"apiGroups": []string{""}, "resources": []string{"events"}, "verbs": []string{"list"}},
-	{"apiGroups": []string{""}, "resources": []string{"secrets"}, "verbs": []string{"create", "delete"}},
-}
-
 // kubeRig is a server whose steps run jobs on a control plane, in a namespace of its own, with the rights of the documented Role
 // and through a proxy in which the test sees each request.
 type kubeRig struct {
@@ -56,7 +47,7 @@ func kubeRigOn(t *testing.T, cluster *kubetest.Cluster) *kubeRig {
 	r.node = cluster.Kubelet(t, r.namespace)
 	r.crashRig = newCrashRig(t)
 	r.tokens = filepath.Join(r.dir, "token")
-	r.write("token", cluster.Account(t, r.namespace, kubeRole...))
+	r.write("token", cluster.Account(t, r.namespace, documentedRole(t)...))
 	behind, cut := cluster.Behind(t, func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 			r.mu.Lock()

@@ -58,7 +58,7 @@ func request(f *wire.Frame) (in wire.Request, err error) {
 	return in, err
 }
 
-// What is read quickly is what encoding/json reads, in every form that a frame of a foreign worker may have.
+// The fast reader gives the same results as encoding/json for every form that a frame of a foreign worker may have.
 func TestFrame(t *testing.T) {
 	long := strings.Repeat("x", 10_000)
 	requests := []string{
@@ -103,7 +103,7 @@ func TestFrame(t *testing.T) {
 	}
 }
 
-// What Encode writes is read without its body being read twice, and memory that is used again has nothing left of what was in it.
+// Frames of Encode are decoded without reading the body twice, and reused memory keeps nothing of an earlier frame.
 func TestEncode(t *testing.T) {
 	for _, size := range []int{100_000, 10, 5_000} {
 		body := map[string]string{"data": strings.Repeat("y", size)}

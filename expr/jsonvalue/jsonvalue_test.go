@@ -31,7 +31,7 @@ func TestSpecial(t *testing.T) {
 	}
 }
 
-// What is quoted reads back as it was; bytes that are no UTF-8 read back as U+FFFD, each as one.
+// Quoted texts read back unchanged; each byte that is no UTF-8 reads back as one U+FFFD.
 func TestAppendQuoted(t *testing.T) {
 	for _, text := range []string{"", "plain", "long enough for more than eight bytes at once", `a "quoted" \ back`, "tab\tnew\nline\r\x00\x01\x1f\x7f", "über – 日本語 🙂",
 		"\xff", "a\xff\xfeb", "\xed\xa0\x80", "ends in a part of a rune \xe6\x97", "\ufffd", `"`, `\`, strings.Repeat("ü", 100) + "\xc3"} {
