@@ -10,6 +10,7 @@ import (
 
 	"github.com/stepwell/stepwell/access"
 	"github.com/stepwell/stepwell/app"
+	"github.com/stepwell/stepwell/dapr"
 	"github.com/stepwell/stepwell/plugin"
 )
 
@@ -34,6 +35,9 @@ type Options struct {
 	App app.Options
 	// AppErr is why App is incomplete. Defaults to nil.
 	AppErr error
+	// Dapr is what the server does through its sidecar; DaprErr is why it is incomplete. Default to no sidecar.
+	Dapr    dapr.Settings
+	DaprErr error
 	// Policy says who may use commands, once there are API keys.
 	Policy access.Policy
 	Listen string

@@ -102,15 +102,6 @@ func request(ctx context.Context, address string, want int) error {
 	return err
 }
 
-func (e *examination) dapr(ctx context.Context) {
-	if e.AppErr != nil {
-		e.fail("dapr", stepwell.HintOf(e.AppErr), "%v", e.AppErr)
-	} else if port := e.App.Services.DaprPort; port != 0 {
-		address := fmt.Sprintf("http://127.0.0.1:%d/v1.0/healthz", port)
-		e.result(request(ctx, address, http.StatusNoContent), "dapr", "start the sidecar, or unset DAPR_HTTP_PORT; steps that call services fail until then", "%s answers", address)
-	}
-}
-
 // state asks the Redis server with the progress of projects, which must not evict.
 func (e *examination) state(ctx context.Context) {
 	if e.State.URL == "" {

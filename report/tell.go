@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/stepwell/stepwell"
@@ -217,7 +218,8 @@ var (
 	executionStatuses = map[string]string{"admitted": "running", "cancel": "cancelling", "pause": "paused", "resume": "running", "restart": "running"}
 )
 
-// statusOf is the status that an event leads to; "": none. The beginning of an execution is pending while it is held.
+// statusOf is the status that an event leads to; "": none. The beginning of an execution is pending while it is held. A step of a
+// group or for_each that is queued for the first time has no name yet, but "#" and a number: it is told from its start.
 func statusOf(e *engine.HistoryEvent, x *store.Execution, all []engine.HistoryEvent) string {
 	switch {
 	case e.StepKey == "" && e.Type == "start":
@@ -229,6 +231,8 @@ func statusOf(e *engine.HistoryEvent, x *store.Execution, all []engine.HistoryEv
 		return executionStatuses[e.Type]
 	case e.Type == "failed" && e.Again:
 		return "retrying"
+	case e.Type == "queued" && strings.HasPrefix(e.StepKey, "#"):
+		return ""
 	}
 	return stepStatuses[e.Type]
 }

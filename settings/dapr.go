@@ -21,8 +21,8 @@ type Dapr struct {
 	StateTTL  int                 `json:"state_ttl_seconds" minimum:"0" maximum:"315360000"`
 }
 
-// options are the settings with what the environment of a process beside a sidecar says.
-func (d *Dapr) options(port int, token string, lookup func(string) (string, bool)) (o dapr.Settings, err error) {
+// Options are the settings with what the environment of a process beside a sidecar says.
+func (d *Dapr) Options(port int, token string, lookup func(string) (string, bool)) (o dapr.Settings, err error) {
 	env := func(name string) string { v, _ := lookup(name); return v }
 	o = dapr.Settings{Port: port, Token: token, AppToken: env("APP_API_TOKEN"), PubSub: cmp.Or(d.PubSub, env("PUBSUB_NAME")), Subscribe: d.Subscribe,
 		Namespace: cmp.Or(d.Namespace, env("NAMESPACE")), Jobs: d.Jobs, Wake: d.Wake, Publish: d.Publish, StateStore: d.State, StateTTL: d.StateTTL}

@@ -17,7 +17,7 @@ func (s *Serving) AddToServer(o *app.ServerOptions, queue string, lookup func(st
 	if o.Lists, err = s.lists(queue); err != nil {
 		return err
 	}
-	if o.Dapr, err = s.Dapr.options(o.Services.DaprPort, o.Services.DaprToken, lookup); err != nil {
+	if o.Dapr, err = s.Dapr.Options(o.Services.DaprPort, o.Services.DaprToken, lookup); err != nil {
 		return err
 	}
 	o.Reports = s.Reports

@@ -26,13 +26,11 @@ func (p *program) newDoctorCommand() *cobra.Command {
 		Args: arguments(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, err := p.serving()
+			if err == nil && repair {
+				err = p.moveOldDatabase(cmd.Context())
+			}
 			if err != nil {
 				return err
-			}
-			if repair {
-				if err := p.moveOldDatabase(cmd.Context()); err != nil {
-					return err
-				}
 			}
 			return p.report(doctor.Examine(cmd.Context(), p.doctorOptions(s)), output.value)
 		},
@@ -58,6 +56,7 @@ func (p *program) doctorOptions(s *settings.Serving) doctor.Options {
 		JWKS: s.Server.Auth.JWT.JWKS, OTLP: s.Telemetry.OTLPEndpoint, State: s.State.Options(), Plugins: s.Programs(), ReadFile: readFile}
 	o.Kubeconfig, _ = p.env("KUBECONFIG")
 	o.App, o.AppErr = p.options()
+	o.Dapr, o.DaprErr = s.Dapr.Options(o.App.Services.DaprPort, o.App.Services.DaprToken, p.env)
 	p.confining(&o.App, s)
 	o.App.Log = p.log()
 	return o
