@@ -62,7 +62,7 @@ type PluginList struct {
 type Cluster struct {
 	ID         string   `json:"id"`
 	Default    bool     `json:"default" doc:"Steps that name none work on it."`
-	Kind       string   `json:"kind" enum:"kubeconfig,secret,in_cluster" doc:"How it is reached."`
+	Kind       string   `json:"kind" enum:"kubeconfig,secret,in_cluster,service" doc:"How it is reached."`
 	Server     string   `json:"server" doc:"Its address, or the name of the service; empty while it is not known."`
 	Namespace  string   `json:"namespace" doc:"Of steps that name none."`
 	Namespaces []string `json:"namespaces" nullable:"false" doc:"Patterns of further namespaces that steps may name."`

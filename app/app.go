@@ -227,6 +227,7 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 	if a.Actions, a.client, err = actions(&o); err != nil {
 		return nil, err
 	}
+	a.services = o.kube.services
 	keys, err := o.keyring()
 	if err != nil {
 		return nil, err

@@ -10,6 +10,7 @@ import (
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/action"
 	"github.com/stepwell/stepwell/action/kube"
+	"github.com/stepwell/stepwell/action/service"
 	"github.com/stepwell/stepwell/api"
 	"github.com/stepwell/stepwell/resource"
 	"github.com/stepwell/stepwell/store"
@@ -19,6 +20,7 @@ import (
 type kubernetes struct {
 	clusters *kube.Clusters
 	observer *kube.Observer
+	services *service.Client
 	identity func() string // of the store, which is open by the time anything runs
 }
 
@@ -29,7 +31,14 @@ func (o *Options) openClusters() (_ *kube.Clusters, err error) {
 		k.Secret = func(ctx context.Context, name string) (string, error) { return guard.Vault.Get(ctx, name) }
 		k.Hide = func(values ...string) { guard.Redactor.Add(values...) }
 	}
-	own := &kubernetes{identity: func() string { return "" }}
+	for _, access := range k.Clusters {
+		if access.Service != "" && k.Services == nil {
+			if k.Services, err = service.NewClient(o.Services); err != nil {
+				return nil, err
+			}
+		}
+	}
+	own := &kubernetes{services: k.Services, identity: func() string { return "" }}
 	k.Instance = func() string { return own.identity() }
 	k.Now = o.Now
 	if own.clusters, err = kube.NewClusters(k); err != nil {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/action/kube"
+	"github.com/stepwell/stepwell/action/service"
 	"github.com/stepwell/stepwell/app"
 )
 
@@ -138,6 +139,15 @@ func (e *examination) clusters(ctx context.Context) {
 }
 
 func (e *examination) cluster(ctx context.Context, c *kube.Cluster, check string) {
+	if name := e.App.Kubernetes.Clusters[c.ID()].Service; name != "" {
+		client, err := service.NewClient(e.App.Services)
+		if err == nil {
+			err = client.Located(name)
+			client.Close()
+		}
+		e.result(err, check, stepwell.HintOf(err), "its jobs are run by the service %s", name)
+		return
+	}
 	if secret := e.App.Kubernetes.Clusters[c.ID()].Secret; secret != "" {
 		e.fine(check, "its kubeconfig is the secret %s; `stepwell clusters list` says how it is", secret)
 		return

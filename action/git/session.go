@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -39,28 +38,8 @@ const Oldest = "2.32"
 
 // Version finds git and its version. CodeInvalid where there is none, or one that is too old.
 func Version(ctx context.Context) (path, version string, err error) {
-	path, err = exec.LookPath("git")
-	if err != nil {
-		return "", "", &stepwell.Error{Code: stepwell.CodeInvalid, Message: Name + " needs the program git, which is not on PATH", Hint: "install git " + Oldest + " or later where the step runs", Err: err}
-	}
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, path, "version")
-	cmd.Env, cmd.WaitDelay = []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C"}, time.Second
-	out, err := cmd.Output()
-	if err != nil {
-		return path, "", &stepwell.Error{Code: stepwell.CodeUnavailable, Message: path + " version", Err: err}
-	}
-	m := versionText.FindStringSubmatch(string(out))
-	if m == nil {
-		return path, "", stepwell.Errorf(stepwell.CodeInvalid, "install git "+Oldest+" or later", "%s does not tell its version", path)
-	}
-	major, _ := strconv.Atoi(m[2])
-	minor, _ := strconv.Atoi(m[3])
-	if major < 2 || major == 2 && minor < 32 {
-		return path, m[1], stepwell.Errorf(stepwell.CodeInvalid, "install git "+Oldest+" or later", "%s is version %s", path, m[1])
-	}
-	return path, m[1], nil
+	needed := builtin.Required{Name: "git", Action: Name, Args: []string{"version"}, Env: []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C"}, Text: versionText, Least: [2]int{2, 32}, Oldest: Oldest + " or later"}
+	return needed.Version(ctx)
 }
 
 var versionText = regexp.MustCompile(`^git version (([0-9]{1,4})\.([0-9]{1,4})[0-9A-Za-z.-]*)`)

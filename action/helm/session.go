@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -26,33 +25,13 @@ const Oldest = "4, or 3.14 and later"
 
 // Version finds helm and its version. CodeInvalid where there is none, or one that is too old.
 func Version(ctx context.Context) (path, version string, err error) {
-	path, err = exec.LookPath("helm")
-	if err != nil {
-		return "", "", &stepwell.Error{Code: stepwell.CodeInvalid, Message: Install + " needs the program helm, which is not on PATH", Hint: "install helm " + Oldest + " where the step runs", Err: err}
-	}
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
 	home, err := os.MkdirTemp("", "stepwell-helm-") // so that it reads nothing of the user's
 	if err != nil {
-		return path, "", &stepwell.Error{Code: stepwell.CodeUnavailable, Message: "temporary directory of helm", Err: err}
+		return "", "", &stepwell.Error{Code: stepwell.CodeUnavailable, Message: "temporary directory of helm", Err: err}
 	}
 	defer os.RemoveAll(home)
-	cmd := exec.CommandContext(ctx, path, "version", "--short")
-	cmd.Env, cmd.WaitDelay = environment(home), time.Second
-	out, err := cmd.Output()
-	if err != nil {
-		return path, "", &stepwell.Error{Code: stepwell.CodeUnavailable, Message: path + " version", Err: err}
-	}
-	m := versionText.FindStringSubmatch(string(out))
-	if m == nil {
-		return path, "", stepwell.Errorf(stepwell.CodeInvalid, "install helm "+Oldest, "%s does not tell its version", path)
-	}
-	major, _ := strconv.Atoi(m[2])
-	minor, _ := strconv.Atoi(m[3])
-	if major < 3 || major == 3 && minor < 14 {
-		return path, m[1], stepwell.Errorf(stepwell.CodeInvalid, "install helm "+Oldest, "%s is version %s", path, m[1])
-	}
-	return path, m[1], nil
+	needed := builtin.Required{Name: "helm", Action: Install, Args: []string{"version", "--short"}, Env: environment(home), Text: versionText, Least: [2]int{3, 14}, Oldest: Oldest}
+	return needed.Version(ctx)
 }
 
 // versions are those of programs that were asked before.

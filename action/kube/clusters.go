@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/action/service"
 )
 
 // Options say which clusters there are.
@@ -23,6 +24,8 @@ type Options struct {
 	Clusters map[string]Access `json:"clusters"`
 	// Images are patterns of the images that jobs may run: "registry.example/*". A star stands for any text. Defaults to all images.
 	Images []string `json:"images"`
+	// Services calls the services that clusters are behind. Nil: they cannot be called here.
+	Services *service.Client `json:"-"`
 	// Secret returns a value of the vault. Nil: there is no vault here.
 	Secret func(ctx context.Context, name string) (string, error) `json:"-"`
 	// Hide makes credentials known that must never be shown. Defaults to nothing.
@@ -33,12 +36,14 @@ type Options struct {
 	Now func() time.Time `json:"-"`
 }
 
-// Access is how a cluster is reached, by exactly one of Kubeconfig, Secret and InCluster, and where in it steps may work.
+// Access is how a cluster is reached, by exactly one of Kubeconfig, Secret, InCluster and Service, and where in it steps may work.
 type Access struct {
 	Kubeconfig string   `json:"kubeconfig"` // a file; ~ is the home directory
 	Context    string   `json:"context"`    // of the kubeconfig. Defaults to its current one
 	Secret     string   `json:"secret"`     // the secret whose value is a kubeconfig
 	InCluster  bool     `json:"in_cluster"` // the cluster in which this process runs, with the rights of its service account
+	Service    string   `json:"service"`    // the service that runs jobs on the cluster (budpipeline §6.2)
+	ServiceID  string   `json:"service_id"` // of the cluster at that service. Defaults to its id here
 	Namespace  string   `json:"namespace"`  // of steps that name none. Defaults to the context's, else DefaultNamespace
 	Namespaces []string `json:"namespaces"` // patterns of the namespaces that steps may name. Defaults to Namespace alone
 }
@@ -105,14 +110,16 @@ func NewClusters(o Options) (*Clusters, error) {
 
 func (a *Access) validate() error {
 	ways := 0
-	for _, given := range []bool{a.Kubeconfig != "", a.Secret != "", a.InCluster} {
+	for _, given := range []bool{a.Kubeconfig != "", a.Secret != "", a.InCluster, a.Service != ""} {
 		if given {
 			ways++
 		}
 	}
 	switch {
 	case ways != 1:
-		return stepwell.Invalid("", "give one of kubeconfig, secret and in_cluster")
+		return stepwell.Invalid("", "give one of kubeconfig, secret, in_cluster and service")
+	case a.ServiceID != "" && a.Service == "":
+		return stepwell.Invalid("", "service_id is for a service")
 	case a.Context != "" && a.Kubeconfig == "" && a.Secret == "":
 		return stepwell.Invalid("", "context is for a kubeconfig")
 	case a.Namespace != "" && !dnsLabel.MatchString(a.Namespace):
@@ -188,8 +195,8 @@ func (c *Cluster) Namespace(ctx context.Context, asked string) (string, error) {
 func (c *Cluster) Everywhere() bool { return slices.Contains(c.access.Namespaces, "*") }
 
 func (c *Cluster) defaultNamespace(ctx context.Context) (string, error) {
-	if c.access.Namespace != "" {
-		return c.access.Namespace, nil
+	if c.access.Namespace != "" || c.access.Service != "" {
+		return cmp.Or(c.access.Namespace, DefaultNamespace), nil
 	}
 	cfg, err := c.load(ctx)
 	if err != nil {

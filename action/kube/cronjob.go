@@ -2,13 +2,11 @@ package kube
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"net/url"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/action"
-	"github.com/stepwell/stepwell/spec"
 )
 
 // cronHandler is external.k8s.cronjob.
@@ -16,11 +14,7 @@ type cronHandler struct{ clusters *Clusters }
 
 // Validate implements action.Validator.
 func (h *cronHandler) Validate(values map[string]any) []error {
-	var p cronParams
-	if err := spec.BindTemplated(values, &p); err != nil {
-		return []error{action.Fail(err)}
-	}
-	return p.validate(values)
+	return h.clusters.validate(values, &cronParams{})
 }
 
 func (p *cronParams) validate(given map[string]any) []error {
@@ -40,13 +34,7 @@ func (p *cronParams) validate(given map[string]any) []error {
 // Run applies the CronJob, or deletes it.
 func (h *cronHandler) Run(ctx context.Context, call *action.Call) (any, error) {
 	p := cronParams{}
-	if err := call.Bind(&p); err != nil {
-		return nil, err
-	}
-	if err := errors.Join(p.validate(call.Params)...); err != nil {
-		return nil, action.Fail(err)
-	}
-	cluster, namespace, err := h.clusters.place(ctx, &p.podParams)
+	cluster, namespace, err := h.clusters.bind(ctx, call, &p)
 	if err != nil {
 		return nil, err
 	}

@@ -30,8 +30,8 @@ const (
 type Status struct {
 	ID         string
 	Default    bool
-	Kind       string // kubeconfig, secret or in_cluster
-	Server     string // its address, without a password; "" while it is not known
+	Kind       string // kubeconfig, secret, in_cluster or service
+	Server     string // its address, without a password, or the name of its service; "" while it is not known
 	Namespace  string
 	Namespaces []string
 	State      string
@@ -64,8 +64,11 @@ func (h *health) set(state, text string, now time.Time) {
 	h.err = stepwell.Clip(text, 500)
 }
 
-// Check asks the cluster for its version, so that Statuses knows how it is.
+// Check asks the cluster for its version, so that Statuses knows how it is. Services of clusters have no such question.
 func (c *Cluster) Check(ctx context.Context) error {
+	if c.access.Service != "" {
+		return nil
+	}
 	k, err := c.connect(ctx)
 	if err != nil {
 		return err
@@ -100,6 +103,8 @@ func (c *Cluster) status() Status {
 		s.Kind = "secret"
 	case c.access.InCluster:
 		s.Kind = "in_cluster"
+	case c.access.Service != "":
+		s.Kind, s.Server = "service", c.access.Service
 	}
 	c.mu.Lock()
 	if c.config != nil {

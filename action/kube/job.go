@@ -46,6 +46,7 @@ type work struct {
 	Since     time.Time    `json:"since"`
 	Deadline  time.Time    `json:"deadline"`
 	Watch     watchOptions `json:"watch"`
+	Failures  int          `json:"failures,omitempty"` // questions to a service in a row that were not answered
 }
 
 // SignalPrefix begins the keys of the signals that end steps of jobs.
@@ -76,11 +77,7 @@ func corePath(namespace, kind, name string) string {
 
 // Validate implements action.Validator.
 func (h *jobHandler) Validate(values map[string]any) []error {
-	var p jobParams
-	if err := spec.BindTemplated(values, &p); err != nil {
-		return []error{action.Fail(err)}
-	}
-	return p.validate(values)
+	return h.clusters.validate(values, &jobParams{})
 }
 
 func (p *jobParams) validate(given map[string]any) []error {
@@ -94,13 +91,7 @@ func (p *jobParams) validate(given map[string]any) []error {
 // Run creates the job, or finds the one that an earlier call has created, and awaits its end.
 func (h *jobHandler) Run(ctx context.Context, call *action.Call) (any, error) {
 	p := jobParams{}
-	if err := call.Bind(&p); err != nil {
-		return nil, err
-	}
-	if err := errors.Join(p.validate(call.Params)...); err != nil {
-		return nil, action.Fail(err)
-	}
-	cluster, namespace, err := h.clusters.place(ctx, &p.podParams)
+	cluster, namespace, err := h.clusters.bind(ctx, call, &p)
 	if err != nil {
 		return nil, err
 	}
@@ -109,6 +100,9 @@ func (h *jobHandler) Run(ctx context.Context, call *action.Call) (any, error) {
 	})
 	if err != nil {
 		return nil, err
+	}
+	if cluster.access.Service != "" {
+		return nil, h.submit(ctx, call, cluster, &p, w)
 	}
 	state, err := json.Marshal(w)
 	if err != nil {
@@ -128,13 +122,41 @@ func (h *jobHandler) Run(ctx context.Context, call *action.Call) (any, error) {
 	return nil, h.await(call, w)
 }
 
-// place is the cluster and the namespace of a step, if it may work there.
-func (c *Clusters) place(ctx context.Context, p *podParams) (*Cluster, string, error) {
-	cluster, err := c.Find(p.ClusterID)
+// params are the parameters of one of the actions.
+type params interface {
+	// validate finds what the fields cannot say; given are the values without defaults.
+	validate(given map[string]any) []error
+	pod() *podParams
+}
+
+// validate finds what is wrong with parameters whose values with templates are missing.
+func (c *Clusters) validate(values map[string]any, p params) []error {
+	if err := spec.BindTemplated(values, p); err != nil {
+		return []error{action.Fail(err)}
+	}
+	problems := p.validate(values)
+	if cluster, err := c.Find(p.pod().ClusterID); err == nil && (values["cluster_id"] != nil || len(c.byID) == 1) {
+		problems = append(problems, cluster.beyond(values, p, true)...)
+	}
+	return problems
+}
+
+// bind fills in the parameters of a call, and returns the cluster and the namespace of its step, if it may work there.
+func (c *Clusters) bind(ctx context.Context, call *action.Call, p params) (*Cluster, string, error) {
+	if err := call.Bind(p); err != nil {
+		return nil, "", err
+	}
+	if err := errors.Join(p.validate(call.Params)...); err != nil {
+		return nil, "", action.Fail(err)
+	}
+	cluster, err := c.Find(p.pod().ClusterID)
+	if err == nil {
+		err = errors.Join(cluster.beyond(call.Params, p, false)...)
+	}
 	if err != nil {
 		return nil, "", action.Fail(err)
 	}
-	namespace, err := cluster.Namespace(ctx, p.Namespace)
+	namespace, err := cluster.Namespace(ctx, p.pod().Namespace)
 	if code := stepwell.CodeOf(err); code == stepwell.CodeDenied || code == stepwell.CodeInvalid {
 		err = action.Fail(err)
 	}
@@ -268,6 +290,9 @@ func (h *jobHandler) Poll(ctx context.Context, call *action.Call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if cluster, err := h.clusters.Find(w.Cluster); err == nil && cluster.access.Service != "" {
+		return h.ask(ctx, call, cluster, w)
+	}
 	out, said, err := h.clusters.look(ctx, w)
 	if err != errRuns && w.Watch.Logs == "end" {
 		for line := range strings.Lines(said) {
@@ -341,6 +366,9 @@ func (h *jobHandler) Cancel(ctx context.Context, call *action.Call) error {
 	cluster, err := h.clusters.Find(w.Cluster)
 	if err != nil {
 		return err
+	}
+	if cluster.access.Service != "" {
+		return cluster.cancelAtService(ctx, call, w)
 	}
 	k, err := cluster.connect(ctx)
 	if err != nil {

@@ -18,6 +18,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/action"
 )
 
 // Limits of what is read from files and secrets.
@@ -325,6 +326,8 @@ func atCluster(id string, err error) error {
 
 func (c *Cluster) readConfig(ctx context.Context) (*config, error) {
 	switch a := &c.access; {
+	case a.Service != "":
+		return nil, action.Fail(stepwell.Invalid("name a cluster with a kubeconfig", "it is behind the service %s, which runs jobs and nothing else", a.Service))
 	case a.InCluster:
 		return inCluster(serviceAccount)
 	case a.Secret != "":

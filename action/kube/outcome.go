@@ -203,13 +203,18 @@ func (k *client) logTail(ctx context.Context, namespace string, p *pod, lines in
 			return "", err
 		}
 	}
-	if len(kept) > maxLogs {
-		kept = kept[len(kept)-maxLogs:]
-		if at := strings.IndexByte(string(kept), '\n'); at >= 0 {
-			kept = kept[at+1:]
+	return endOf(string(kept)), nil
+}
+
+// endOf is the end of a log, in whole lines.
+func endOf(log string) string {
+	if len(log) > maxLogs {
+		log = log[len(log)-maxLogs:]
+		if _, rest, ok := strings.Cut(log, "\n"); ok {
+			log = rest
 		}
 	}
-	return strings.ToValidUTF8(string(kept), "�"), nil
+	return strings.ToValidUTF8(log, "�")
 }
 
 // outcome is how an ended job has ended: its outputs, or the failure.
@@ -245,14 +250,22 @@ func (k *client) outcomeOf(ctx context.Context, c *Cluster, w *work, j *job, pod
 			addOutputs(out, values)
 		}
 	case "last_line":
-		lines := strings.Split(strings.TrimRight(logs, "\r\n "), "\n")
-		values, ok := decodeObject(lines[len(lines)-1])
-		if !ok {
-			return nil, logs, action.Fail(&stepwell.Error{Code: stepwell.CodeFailed, Message: "the last line of the log is not a JSON object", Hint: "print one, or set outputs_from"})
+		if err := addLastLine(out, logs); err != nil {
+			return nil, logs, err
 		}
-		addOutputs(out, values)
 	}
 	return out, logs, nil
+}
+
+// addLastLine adds the outputs that are the last line of a log.
+func addLastLine(out map[string]any, logs string) error {
+	lines := strings.Split(strings.TrimRight(logs, "\r\n "), "\n")
+	values, ok := decodeObject(lines[len(lines)-1])
+	if !ok {
+		return action.Fail(&stepwell.Error{Code: stepwell.CodeFailed, Message: "the last line of the log is not a JSON object", Hint: "print one, or set outputs_from"})
+	}
+	addOutputs(out, values)
+	return nil
 }
 
 // addOutputs adds the container's own outputs; they do not replace the job's.

@@ -124,6 +124,8 @@ const jobDoc = "**Once.** The job gets a name that is recorded before it is crea
 
 const cronDoc = "Applied on the server side as the field manager `stepwell`: a repetition changes nothing. A CronJob of the same name that is not Stepwell's, or another installation's, is left alone (`conflict`). The step does not follow the jobs that it starts. [docs/kubernetes.md](kubernetes.md) has the settings."
 
+func (p *podParams) pod() *podParams { return p }
+
 var envName = regexp.MustCompile(`^[-._A-Za-z][-._A-Za-z0-9]*$`)
 
 // validate finds what the fields cannot say; values with templates are missing.

@@ -25,7 +25,7 @@ func (o *Observer) sweep(ctx context.Context) {
 func (o *Observer) places(ctx context.Context) (list []place) {
 	seen := map[place]bool{}
 	for _, id := range o.clusters.IDs() {
-		if namespace, err := o.clusters.byID[id].defaultNamespace(ctx); err == nil {
+		if namespace, err := o.clusters.byID[id].defaultNamespace(ctx); err == nil && o.clusters.byID[id].access.Service == "" {
 			seen[place{id, namespace}] = true
 		}
 	}

@@ -234,10 +234,10 @@ func (h *handler) send(ctx context.Context, call *action.Call, method, path stri
 }
 
 // give sends parameters: in the query of a GET, as a JSON body otherwise.
-func give(req *outbound.Request, u *url.URL, params map[string]any) error {
-	if req.Method == http.MethodGet {
+func give(req *outbound.Request, u *url.URL, params any) error {
+	if values, ok := params.(map[string]any); ok && req.Method == http.MethodGet {
 		q := u.Query()
-		for name, v := range params {
+		for name, v := range values {
 			q.Set(name, text(v))
 		}
 		u.RawQuery = q.Encode()

@@ -38,7 +38,7 @@ type Request struct {
 	Method string // defaults to POST
 	Path   string
 	Values map[string]any // fill the placeholders of Path
-	Body   any            // is sent as JSON. Defaults to none
+	Body   any            // is sent as JSON; of a GET, an object whose members are the query. Defaults to none
 	Header http.Header
 	// Timeout is that of the call. Defaults to 10 seconds.
 	Timeout time.Duration
@@ -87,7 +87,7 @@ func (c *Client) Call(ctx context.Context, r Request) (json.RawMessage, error) {
 	if r.Method == "" {
 		r.Method = http.MethodPost
 	}
-	req := &outbound.Request{Method: r.Method, URL: u.String(), Gate: at.gate, Header: http.Header{"Accept": {"application/json"}},
+	req := &outbound.Request{Method: r.Method, Gate: at.gate, Header: http.Header{"Accept": {"application/json"}},
 		Timeouts: outbound.Timeouts{Connect: min(5*time.Second, r.Timeout), Total: r.Timeout}}
 	for name, values := range r.Header {
 		req.Header[name] = values
@@ -96,12 +96,11 @@ func (c *Client) Call(ctx context.Context, r Request) (json.RawMessage, error) {
 		req.Header.Set("Dapr-Api-Token", c.caller.o.DaprToken)
 	}
 	if r.Body != nil {
-		raw, err := json.Marshal(r.Body)
-		if err != nil {
-			return nil, stepwell.Invalid("", "the body cannot be written as JSON: %s", err)
+		if err := give(req, u, r.Body); err != nil {
+			return nil, err
 		}
-		req.Body = outbound.Text(string(raw), "application/json")
 	}
+	req.URL = u.String()
 	answer, err := c.exchange(ctx, req, r.Quiet)
 	if f, ok := errors.AsType[*outbound.Failure](err); ok {
 		return nil, at.named(f, r.App)
