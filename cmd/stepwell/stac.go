@@ -96,7 +96,7 @@ func (p *program) newStacValidateWorkflowCommand() *cobra.Command {
 			if err := p.tryWorkflow(file); err != nil {
 				return err
 			}
-			return p.validateHere([]string{file}, "text")
+			return p.validateHere([]string{file}, "text", "")
 		},
 	}
 	w.add(cmd.Flags())

@@ -168,13 +168,7 @@ func (e *envelope) apply(h *protos.HistoryEvent) {
 
 // begin reads the input, and starts the execution or the other workflow.
 func (e *envelope) begin(h *protos.HistoryEvent, started *protos.ExecutionStartedEvent) {
-	if r := h.Router; r != nil {
-		own := r.GetSourceAppID()
-		if r.TargetAppID != nil {
-			own = r.GetTargetAppID()
-		}
-		e.router = &protos.TaskRouter{SourceAppID: own}
-	}
+	e.router = routerOf(h)
 	input := []byte(started.Input.GetValue())
 	switch started.Name {
 	case CallWorkflow:
@@ -319,8 +313,7 @@ func (e *envelope) awaited(v *verdict) {
 	case !v.Ended && e.awaits >= maxAwaits && len(e.open) == 0 && e.wanted == resume && e.applied == resume:
 		e.order.Execution = e.execution
 		raw, _ := json.Marshal(e.order)
-		e.verdict = &protos.OrchestratorAction{Id: e.next, Router: e.router, OrchestratorActionType: &protos.OrchestratorAction_CompleteOrchestration{CompleteOrchestration: &protos.CompleteOrchestrationAction{
-			OrchestrationStatus: protos.OrchestrationStatus_ORCHESTRATION_STATUS_CONTINUED_AS_NEW, Result: wrapperspb.String(string(raw))}}}
+		e.verdict = ending(e.next, e.router, protos.OrchestrationStatus_ORCHESTRATION_STATUS_CONTINUED_AS_NEW, raw, nil)
 	case !v.Ended:
 		e.try(awaiting)
 	case e.wanted == cancel:
@@ -384,12 +377,17 @@ func (e *envelope) end(status protos.OrchestrationStatus, result []byte, why *pr
 	if e.verdict != nil {
 		return
 	}
+	e.verdict = ending(e.next, e.router, status, result, why)
+	e.next++
+}
+
+// ending is the action that ends a workflow.
+func ending(id int32, router *protos.TaskRouter, status protos.OrchestrationStatus, result []byte, why *protos.TaskFailureDetails) *protos.OrchestratorAction {
 	c := &protos.CompleteOrchestrationAction{OrchestrationStatus: status, FailureDetails: why}
 	if len(result) > 0 && why == nil {
 		c.Result = wrapperspb.String(string(result))
 	}
-	e.verdict = &protos.OrchestratorAction{Id: e.next, Router: e.router, OrchestratorActionType: &protos.OrchestratorAction_CompleteOrchestration{CompleteOrchestration: c}}
-	e.next++
+	return &protos.OrchestratorAction{Id: id, Router: router, OrchestratorActionType: &protos.OrchestratorAction_CompleteOrchestration{CompleteOrchestration: c}}
 }
 
 func failureOr(given *protos.TaskFailureDetails, message string) *protos.TaskFailureDetails {

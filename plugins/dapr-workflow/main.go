@@ -1,6 +1,6 @@
 // Command dapr-workflow lets Dapr workflows run Stepwell pipelines: it stands beside a Dapr sidecar, hosts the workflows
-// stepwell.pipeline, stepwell.definition and stepwell.call, and reaches a Stepwell server over its HTTP API. It keeps no state of its own:
-// what it does not finish, the sidecar gives to the next one. See docs/dapr.md.
+// stepwell.pipeline, stepwell.definition and stepwell.call, and reaches a Stepwell server over its HTTP API. With -run it also hosts stepwell.run,
+// an execution without a server. It keeps no state of its own: what it does not finish, the sidecar gives to the next one. See docs/dapr.md.
 package main
 
 import (
@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"strconv"
 	"syscall"
 
 	"github.com/stepwell/stepwell/api/client"
@@ -29,12 +30,18 @@ func main() {
 func run(ctx context.Context, args []string, env func(string) string) error {
 	flags := flag.NewFlagSet("dapr-workflow", flag.ContinueOnError)
 	flags.Usage = func() {
-		fmt.Fprint(flags.Output(), "Hosts Dapr workflows that run Stepwell pipelines.\n\nUsage: dapr-workflow [-server URL] [-sidecar HOST:PORT]\n\n")
+		fmt.Fprint(flags.Output(), "Hosts Dapr workflows that run Stepwell pipelines.\n\nUsage: dapr-workflow [-server URL] [-sidecar HOST:PORT] [-run [-pipelines DIR] [-exec]]\n\n")
 		flags.PrintDefaults()
 		fmt.Fprint(flags.Output(), "\nThe API key is read from STEPWELL_API_KEY, the token of the sidecar from DAPR_API_TOKEN.\n")
 	}
 	server := flags.String("server", cmp.Or(env("STEPWELL_SERVER"), "http://127.0.0.1:8010"), "URL of the Stepwell server (STEPWELL_SERVER)")
 	sidecar := flags.String("sidecar", "127.0.0.1:"+cmp.Or(env("DAPR_GRPC_PORT"), "50001"), "gRPC address of the Dapr sidecar (DAPR_GRPC_PORT)")
+	var hosts hostingOptions
+	run := flags.Bool("run", false, "host stepwell.run too: executions inside Dapr Workflow, without a server (experimental)")
+	flags.StringVar(&hosts.Dir, "pipelines", env("STEPWELL_PIPELINES"), "folder of the pipelines that stepwell.run finds by name (STEPWELL_PIPELINES)")
+	flags.BoolVar(&hosts.Exec, "exec", false, "let steps of stepwell.run start processes (util.exec)")
+	flags.IntVar(&hosts.Workers, "workers", 0, "steps of stepwell.run at once (default: four for each processor, at least 8)")
+	flags.BoolVar(&hosts.HTTP.AllowPrivate, "allow-private", false, "let steps of stepwell.run reach private addresses")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -47,5 +54,17 @@ func run(ctx context.Context, args []string, env func(string) string) error {
 	}
 	a := newActivities(c)
 	w := &worker{turn: turn, activity: a.run, token: env("DAPR_API_TOKEN"), log: slog.Default()}
-	return w.serve(ctx, *sidecar)
+	if !*run {
+		return w.serve(ctx, *sidecar)
+	}
+	hosts.Token, hosts.Log = w.token, w.log
+	if hosts.DaprPort, err = strconv.Atoi(cmp.Or(env("DAPR_HTTP_PORT"), "3500")); err != nil {
+		return fmt.Errorf("DAPR_HTTP_PORT: %w", err)
+	}
+	h, err := newHosting(hosts)
+	if err != nil {
+		return err
+	}
+	w.turn, w.activity = h.beside(turn), h.besideActivities(a.run)
+	return h.serve(ctx, func(ctx context.Context) error { return w.serve(ctx, *sidecar) })
 }

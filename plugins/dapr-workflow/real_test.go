@@ -21,6 +21,7 @@ import (
 	"github.com/dapr/durabletask-go/api/protos"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/action/service/daprtest"
 	"github.com/stepwell/stepwell/api"
 	"github.com/stepwell/stepwell/api/client"
@@ -29,7 +30,7 @@ import (
 // TestMain is the program itself when a test starts it as a process that it can kill.
 func TestMain(m *testing.M) {
 	if os.Getenv("TEST_AS_PROGRAM") != "" {
-		if err := run(context.Background(), nil, os.Getenv); err != nil {
+		if err := run(context.Background(), strings.Fields(os.Getenv("TEST_AS_PROGRAM"))[1:], os.Getenv); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -62,7 +63,7 @@ var stepwellProgram = sync.OnceValues(func() (string, error) {
 // house is a server, a sidecar of the app stepwell with this program beside it, and a sidecar of the app shop, whose workflows are
 // those of the test.
 type house struct {
-	t              *testing.T
+	t              testing.TB
 	stepwell, shop *daprtest.Sidecar
 	server         *client.Client
 	port           int
@@ -157,16 +158,23 @@ func (h *house) host(s *daprtest.Sidecar, turn func(string, []*protos.HistoryEve
 // hostStepwell takes the workflows of this program within this process.
 func (h *house) hostStepwell() { h.host(h.stepwell, turn, newActivities(h.server).run) }
 
-// startProgram starts this program as a process.
-func (h *house) startProgram() (kill func()) {
+// startProgram starts this program as a process, with arguments that have no spaces.
+func (h *house) startProgram(args ...string) (kill func()) {
 	h.t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), "TEST_AS_PROGRAM=1", "STEPWELL_SERVER="+h.url(), "DAPR_GRPC_PORT="+strconv.Itoa(h.stepwell.GRPC))
+	cmd.Env = append(os.Environ(), "TEST_AS_PROGRAM="+strings.Join(append([]string{"dapr-workflow"}, args...), " "), "STEPWELL_SERVER="+h.url(),
+		"DAPR_GRPC_PORT="+strconv.Itoa(h.stepwell.GRPC), "DAPR_HTTP_PORT="+strconv.Itoa(h.stepwell.Port))
+	var log bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &log, &log
 	if err := cmd.Start(); err != nil {
 		h.t.Fatal(err)
 	}
 	kill = func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }
-	h.t.Cleanup(kill)
+	h.t.Cleanup(func() {
+		if kill(); h.t.Failed() {
+			h.t.Logf("the program:\n%s", stepwell.Clip(log.String(), 10000))
+		}
+	})
 	return kill
 }
 

@@ -34,7 +34,14 @@ const (
 	maxItems   = 20000 // at once
 	maxMessage = 64 << 20
 	slowest    = 10 * time.Second // pause before it connects again
+	// idle is how long a connection may bring nothing before the program connects anew, at first; each time in vain it waits twice as long, up to
+	// longestIdle. daprd 1.16.0 was seen to give nothing to a program that had come after another one was killed.
+	idle        = 20 * time.Second
+	longestIdle = 10 * time.Minute
 )
+
+// errIdle ends a connection that brings nothing.
+var errIdle = errors.New("nothing has come for a while")
 
 // serve works until ctx ends. It connects again whenever the sidecar goes away.
 func (w *worker) serve(ctx context.Context, sidecar string) error {
@@ -49,15 +56,24 @@ func (w *worker) serve(ctx context.Context, sidecar string) error {
 	if w.token != "" {
 		ctx = metadata.AppendToOutgoingContext(ctx, "dapr-api-token", w.token)
 	}
+	patience := idle
 	for pause := 100 * time.Millisecond; ; pause = min(2*pause, slowest) {
-		connected, err := w.follow(ctx, hub)
+		came, err := w.follow(ctx, hub, patience)
 		if ctx.Err() != nil {
 			return nil
 		}
-		if connected {
+		switch {
+		case errors.Is(err, errIdle):
+			patience, pause = min(2*patience, longestIdle), 500*time.Millisecond
+			if came > 0 {
+				patience = idle
+			}
+		case came >= 0:
 			pause = 100 * time.Millisecond
 		}
-		w.log.Warn("the sidecar is away, connecting again", "sidecar", sidecar, "error", err)
+		if !errors.Is(err, errIdle) {
+			w.log.Warn("the sidecar is away, connecting again", "sidecar", sidecar, "error", err)
+		}
 		select {
 		case <-time.After(pause + rand.N(pause)):
 		case <-ctx.Done():
@@ -66,33 +82,48 @@ func (w *worker) serve(ctx context.Context, sidecar string) error {
 	}
 }
 
-// follow takes work from one connection until it ends. What is under way then is given up: the sidecar gives it again.
-func (w *worker) follow(ctx context.Context, hub protos.TaskHubSidecarServiceClient) (connected bool, err error) {
-	ctx, stop := context.WithCancel(ctx)
+// follow takes work from one connection until it ends, or brings nothing while nothing is under way. What is under way then is given up: the sidecar
+// gives it again. It returns how much came, below zero when it could not connect.
+func (w *worker) follow(ctx context.Context, hub protos.TaskHubSidecarServiceClient, patience time.Duration) (came int, err error) {
+	ctx, stop := context.WithCancelCause(ctx)
 	var running sync.WaitGroup
 	defer running.Wait()
-	defer stop()
+	defer stop(nil)
 	slots := make(chan struct{}, maxItems)
 	hello, done := context.WithTimeout(ctx, 10*time.Second)
 	_, err = hub.Hello(hello, &emptypb.Empty{})
 	done()
 	if err != nil {
-		return false, err
+		return -1, err
 	}
 	stream, err := hub.GetWorkItems(ctx, &protos.GetWorkItemsRequest{})
 	if err != nil {
-		return false, err
+		return -1, err
 	}
 	w.log.Info("takes workflows from the sidecar")
+	var watch *time.Timer
+	watch = time.AfterFunc(patience, func() {
+		if len(slots) > 0 { // a step may take long
+			watch.Reset(patience)
+			return
+		}
+		stop(errIdle)
+	})
+	defer watch.Stop()
 	for {
 		item, err := stream.Recv()
 		if err != nil {
-			return true, err
+			if context.Cause(ctx) == errIdle {
+				err = errIdle
+			}
+			return came, err
 		}
+		came++
+		watch.Reset(patience)
 		select {
 		case slots <- struct{}{}:
 		case <-ctx.Done():
-			return true, ctx.Err()
+			return came, context.Cause(ctx)
 		}
 		running.Go(func() {
 			defer func() { <-slots }()
