@@ -69,8 +69,14 @@ func (u *undefined) hint() string {
 	if near := didYouMean(u.key, keys); near != "" {
 		return near
 	}
+	if p, ok := u.parent.(advised); ok {
+		return p.Advice(u.key)
+	}
 	return hint
 }
+
+// advised is an Object that says how to give it an attribute that it lacks.
+type advised interface{ Advice(name string) string }
 
 func sortedKeys(m map[string]any) []string {
 	keys := make([]string, 0, len(m))

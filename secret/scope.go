@@ -176,6 +176,9 @@ func (r *root) Attr(name string) (any, bool) {
 // Keys lists the names of the secrets, for hints in errors.
 func (r *root) Keys() []string { return r.s.g.Vault.Names() }
 
+// Advice is the hint for a secret that does not exist.
+func (r *root) Advice(name string) string { return "set it with `stepwell secrets set " + name + "`" }
+
 // watcher follows secrets through the templates of one execution.
 type watcher struct {
 	redact    *Redactor

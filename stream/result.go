@@ -117,6 +117,7 @@ var commonOutputs = []spec.Field{
 	{Name: "items_in", Type: spec.Integer, Doc: "How many items came to the step in this run."},
 	{Name: "items_out", Type: spec.Integer, Doc: "How many went on from it."},
 	{Name: "items_failed", Type: spec.Integer, Doc: "How many failed in it."},
+	{Name: "items_dropped", Type: spec.Integer, Doc: "How many it left out: by its condition, or as repeated."},
 	{Name: "items_skipped", Type: spec.Integer, Doc: "How many it left out because an earlier run had done them."},
 	{Name: "items_resumed", Type: spec.Integer, Doc: "How many had come to it before a crash or a failed attempt, after which the stream went on; missing where there was none."},
 	{Name: "items_not_found", Type: spec.Integer, Doc: "Of a source, in a retry: how many items that failed before it no longer has."},
