@@ -88,7 +88,7 @@ func checkArchitecture(fsys fs.FS) []string {
 }
 
 // readTree parses every Go file of the module. Folders that the go command passes over (hidden,
-// underscore, testdata, nested modules) are passed over too.
+// underscore, testdata, node_modules, nested modules) are passed over too.
 func readTree(fsys fs.FS) *tree {
 	t := &tree{packages: map[string][]*goFile{}, fset: token.NewFileSet()}
 	mod, err := fs.ReadFile(fsys, "go.mod")
@@ -119,7 +119,7 @@ func readTree(fsys fs.FS) *tree {
 
 func passedOver(fsys fs.FS, folder string) bool {
 	base := path.Base(folder)
-	if base[0] == '.' || base[0] == '_' || base == "testdata" || base == "vendor" {
+	if base[0] == '.' || base[0] == '_' || base == "testdata" || base == "vendor" || base == "node_modules" {
 		return true
 	}
 	_, err := fs.Stat(fsys, path.Join(folder, "go.mod"))

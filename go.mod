@@ -2,6 +2,8 @@ module github.com/stepwell/stepwell
 
 go 1.26.0
 
+ignore node_modules
+
 require (
 	github.com/abema/go-mp4 v1.4.1
 	github.com/aymanbagabas/go-udiff v0.4.1

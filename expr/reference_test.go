@@ -111,7 +111,7 @@ func code(text string) string {
 
 func functionTable(t *testing.T, kind string, table map[string]*function, docs map[string]entry) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "| %s | what it gives | example | result |\n|---|---|---|---|\n", kind)
+	fmt.Fprintf(&b, "| %s | value | example | result |\n|---|---|---|---|\n", kind)
 	for _, name := range slices.Sorted(maps.Keys(table)) {
 		e, ok := docs[name]
 		if !ok || e.doc == "" || e.example == "" {

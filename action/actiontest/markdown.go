@@ -15,8 +15,8 @@ import (
 // order: everything a Spec says, as headings, tables and YAML examples. The same specs give the same bytes.
 func Markdown(w io.Writer, kind string, specs ...spec.Spec) error {
 	b := bufio.NewWriter(w)
-	fmt.Fprintf(b, "# %s%ss\n\nWritten from the %ss' own descriptions; do not edit by hand.\n\n", strings.ToUpper(kind[:1]), kind[1:], kind)
-	fmt.Fprintf(b, "| %s | what it does |\n|---|---|\n", kind)
+	fmt.Fprintf(b, "# %s%ss\n\nThis page is generated from the descriptions of the %ss.\n\n", strings.ToUpper(kind[:1]), kind[1:], kind)
+	fmt.Fprintf(b, "| %s | effect |\n|---|---|\n", kind)
 	for i := range specs {
 		fmt.Fprintf(b, "| [`%s`](#%s) | %s |\n", specs[i].Name, anchor(specs[i].Name), cell(specs[i].Summary))
 	}
@@ -27,14 +27,14 @@ func Markdown(w io.Writer, kind string, specs ...spec.Spec) error {
 }
 
 func writeAction(b *bufio.Writer, s *spec.Spec) {
-	fmt.Fprintf(b, "\n## %s\n\n%s\n", s.Name, s.Summary)
+	fmt.Fprintf(b, "\n## %s\n\n%s\n", s.Name, fill(s.Summary))
 	if s.Doc != "" {
-		fmt.Fprintf(b, "\n%s\n", strings.TrimSpace(s.Doc))
+		fmt.Fprintf(b, "\n%s\n", fill(s.Doc))
 	}
 	if facts := factsOf(s); len(facts) > 0 {
 		b.WriteString("\n")
 		for _, fact := range facts {
-			fmt.Fprintf(b, "- %s\n", fact)
+			fmt.Fprintf(b, "%s\n", fill("- "+fact))
 		}
 	}
 	switch {
@@ -69,10 +69,10 @@ func fieldsOf(s *spec.Spec) string {
 func factsOf(s *spec.Spec) []string {
 	var facts []string
 	if len(s.Aliases) > 0 {
-		facts = append(facts, "Also answers to "+codes(s.Aliases)+".")
+		facts = append(facts, "Other names: "+codes(s.Aliases)+".")
 	}
 	if s.OpenParams {
-		facts = append(facts, "Takes parameters of any name.")
+		facts = append(facts, "Accepts parameters of any name.")
 	}
 	if len(s.DependsOn) > 0 {
 		facts = append(facts, "Depends on "+codes(s.DependsOn)+" when the step names no dependencies.")
@@ -87,14 +87,14 @@ func factsOf(s *spec.Spec) []string {
 		facts = append(facts, "Time limit of one attempt: "+shortDuration(s.Timeout)+".")
 	}
 	if r := s.Retry; r != nil {
-		facts = append(facts, fmt.Sprintf("Tried up to %d times, %s apart at first, unless the step or the pipeline says otherwise.",
+		facts = append(facts, fmt.Sprintf("Up to %d attempts, the first two %s apart, unless the step or the pipeline sets `retry`.",
 			r.MaxAttempts, shortDuration(r.Backoff)))
 	}
 	if s.Reserved {
-		facts = append(facts, "For admins: what others wrote may use it only where the policy of their role allows it by its name, as in `roles: {editor: {allow: [\"*\", "+s.Name+"]}}`.")
+		facts = append(facts, "Reserved for admins. The policy may allow it to other roles by name: `roles: {editor: {allow: [\"*\", "+s.Name+"]}}`.")
 	}
 	if s.NotIdempotent {
-		facts = append(facts, "Not idempotent: it is never run again after its worker died.")
+		facts = append(facts, "Not idempotent: it is not retried after its worker was lost.")
 	}
 	return facts
 }
@@ -138,7 +138,7 @@ func meaning(f *spec.Field) string {
 		parts = append(parts, "Matches `"+f.Pattern+"`.")
 	}
 	if f.Raw {
-		parts = append(parts, "Templates in it are rendered by the action itself.")
+		parts = append(parts, "The action itself renders its templates.")
 	}
 	if f.Secret {
 		parts = append(parts, "Never shown.")

@@ -2,11 +2,15 @@ package main
 
 import (
 	"bytes"
+	"os"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
+
+	"github.com/stepwell/stepwell/manual"
 )
 
 // everyCommand calls f with all commands of the program.
@@ -51,4 +55,28 @@ func TestHelp(t *testing.T) {
 			t.Errorf("%s stands in no group of the help", cmd.CommandPath())
 		}
 	})
+}
+
+// TestCommandsPage holds docs/commands.md to the help of the commands.
+func TestCommandsPage(t *testing.T) {
+	const path = "../../docs/commands.md"
+	p := &program{env: func(string) (string, bool) { return "", false }, environ: func() []string { return nil }}
+	root := p.root()
+	root.InitDefaultCompletionCmd()
+	var page strings.Builder
+	if err := manual.WriteMarkdown(&page, root, groups); err != nil {
+		t.Fatal(err)
+	}
+	if *update {
+		if err := os.WriteFile(path, []byte(page.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	current, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(current), page.String()); diff != "" {
+		t.Errorf("%s is out of date; go test ./cmd/stepwell -run CommandsPage -update:\n%s", path, diff)
+	}
 }
