@@ -127,4 +127,6 @@ func unindent(text string) string {
 func anchor(cmd *cobra.Command) string { return strings.ReplaceAll(cmd.CommandPath(), " ", "-") }
 
 // cell makes text safe within a table.
-func cell(text string) string { return strings.NewReplacer("|", `\|`, "\n", " ", "<", "&lt;").Replace(text) }
+func cell(text string) string {
+	return strings.NewReplacer("|", `\|`, "\n", " ", "<", "&lt;").Replace(text)
+}
