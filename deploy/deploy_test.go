@@ -217,7 +217,7 @@ func TestUnits(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		there := strings.ReplaceAll(string(text), "/usr/local/bin/stepwell", program) // systemd looks for it
+		there := strings.ReplaceAll(string(text), "ExecStart=stepwell", "ExecStart="+program) // systemd looks for it
 		unit := filepath.Join(t.TempDir(), filepath.Base(name))
 		if err := os.WriteFile(unit, []byte(there), 0o644); err != nil {
 			t.Fatal(err)
