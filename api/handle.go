@@ -8,6 +8,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/api/endpoint"
 	"github.com/stepwell/stepwell/store"
 )
 
@@ -100,17 +101,28 @@ func handle[I, O any](s *server, id string, fn func(context.Context, *I) (*O, er
 
 // register describes an operation, and has it served.
 func register[I, O any](s *server, op *operation, fn func(context.Context, *I) (*O, error), adjust []func(*huma.Operation)) {
+	s.register(op, endpoint.Endpoint{In: reflect.TypeFor[I](), Out: reflect.TypeFor[O](), Call: func(ctx context.Context, in any) (any, error) {
+		out, err := fn(ctx, in.(*I))
+		if out == nil {
+			return nil, err
+		}
+		return out, err
+	}}, adjust)
+}
+
+func (s *server) register(op *operation, e endpoint.Endpoint, adjust []func(*huma.Operation)) {
 	described := s.describeOperation(op)
 	for _, f := range adjust {
 		f(&described)
 	}
-	if body, ok := reflect.TypeFor[O]().FieldByName("Body"); ok && op.is(creates) {
+	if body, ok := e.Out.FieldByName("Body"); ok && op.is(creates) {
 		described.DefaultStatus = http.StatusCreated
 		described.Responses["200"] = &huma.Response{Description: "It was there already: the Idempotency-Key has been used before",
 			Content: map[string]*huma.MediaType{"application/json": {Schema: s.schemaOf(body.Type)}}}
 	}
-	huma.Register(s.api, described, func(ctx context.Context, in *I) (*O, error) {
-		out, err := fn(ctx, in)
+	call := e.Call
+	e.Call = func(ctx context.Context, in any) (any, error) {
+		out, err := call(ctx, in)
 		if same, is := err.(*unmodified); is {
 			return nil, same
 		}
@@ -120,5 +132,6 @@ func register[I, O any](s *server, op *operation, fn func(context.Context, *I) (
 			return nil, p
 		}
 		return out, nil
-	})
+	}
+	endpoint.Register(s.api, described, e)
 }

@@ -83,9 +83,7 @@ func (k *lessons) raw(id, param string, fn func(w http.ResponseWriter, r *http.R
 		}
 		fn(w, r, name)
 	}))
-	handle(k.server, id, func(context.Context, *struct{}) (*streamed, error) { return &streamed{serve}, nil }, k.named(param), adjust, func(op *huma.Operation) {
-		op.Middlewares = append(op.Middlewares, func(hc huma.Context, _ func(huma.Context)) { serve(hc) }) // huma would read the body
-	})
+	handle(k.server, id, func(context.Context, *struct{}) (*streamed, error) { return &streamed{serve}, nil }, k.named(param), adjust)
 }
 
 // set takes a file for a lesson, in whichever way it comes.

@@ -163,8 +163,6 @@ func protocol[I, B, A any](s *server, id string) {
 			}
 			return map[string]*huma.MediaType{"application/json": {Schema: s.schemaOf(t)}}
 		}
-		// huma reads and checks a body that it knows the schema of: the call is served before that.
-		op.Middlewares = append(op.Middlewares, func(hc huma.Context, _ func(huma.Context)) { s.passOn(s.o.Workers)(hc) })
 		op.RequestBody = &huma.RequestBody{Required: true, Content: content(reflect.TypeFor[B]())}
 		op.Responses["200"] = &huma.Response{Description: "The answer", Content: content(reflect.TypeFor[A]())}
 	})
