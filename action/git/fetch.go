@@ -28,7 +28,7 @@ func (s *session) fetchAndCheckOut(ctx context.Context, w *watcher) (string, err
 	if err != nil {
 		return "", err
 	}
-	if !commitID.MatchString(commit) {
+	if !commitID().MatchString(commit) {
 		return "", action.Fail(stepwell.Errorf(stepwell.CodeInternal, "", "the recorded commit %q is none", commit))
 	}
 	if err := s.fill(ctx, w, commit); err != nil {
@@ -41,14 +41,14 @@ func (s *session) fetchAndCheckOut(ctx context.Context, w *watcher) (string, err
 // commits may be in the cache.
 func (s *session) list(ctx context.Context) (map[string]string, error) {
 	patterns := []string{"HEAD"}
-	if !commitID.MatchString(s.p.Ref) {
+	if !commitID().MatchString(s.p.Ref) {
 		for _, name := range names(s.p.Ref) {
 			patterns = append(patterns, name, name+"^{}")
 		}
 	}
 	refs := map[string]string{}
 	line := func(text string) {
-		if id, name, ok := strings.Cut(text, "\t"); ok && commitID.MatchString(id) && len(refs) < 1000 {
+		if id, name, ok := strings.Cut(text, "\t"); ok && commitID().MatchString(id) && len(refs) < 1000 {
 			refs[name] = id
 		}
 	}
@@ -58,7 +58,7 @@ func (s *session) list(ctx context.Context) (map[string]string, error) {
 
 // resolve is the commit of the step's ref.
 func (s *session) resolve(refs map[string]string) (string, error) {
-	if commitID.MatchString(s.p.Ref) {
+	if commitID().MatchString(s.p.Ref) {
 		return s.p.Ref, nil
 	}
 	for _, name := range names(s.p.Ref) {
@@ -151,7 +151,7 @@ func refusesID(stderr string) bool {
 // updateByRef fetches a ref whose history has the commit: as much as the step asks for, else all of it.
 func (s *session) updateByRef(ctx context.Context, dir, commit string) error {
 	gone := action.Fail(stepwell.Errorf(stepwell.CodeNotFound, "restart the step: it will take the commit that the ref has then", "the commit %s is not in the repository, or not in %s any more (force-pushed?)", commit, s.p.Ref))
-	if commitID.MatchString(s.p.Ref) {
+	if commitID().MatchString(s.p.Ref) {
 		return gone
 	}
 	for _, depth := range []int{s.p.Depth, 0} {

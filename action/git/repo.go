@@ -3,7 +3,6 @@ package git
 import (
 	"net/url"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,10 +23,10 @@ type repo struct {
 }
 
 var (
-	scpLike  = regexp.MustCompile(`^([A-Za-z0-9._-]+)@([A-Za-z0-9.-]+):([^:].*)$`)
-	hostName = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$|^[0-9a-f:]*:[0-9a-f:.]*$`)
-	userName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]*$`)
-	commitID = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
+	scpLike  = action.Pattern(`^([A-Za-z0-9._-]+)@([A-Za-z0-9.-]+):([^:].*)$`)
+	hostName = action.Pattern(`^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$|^[0-9a-f:]*:[0-9a-f:.]*$`)
+	userName = action.Pattern(`^[A-Za-z0-9_][A-Za-z0-9._-]*$`)
+	commitID = action.Pattern(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
 )
 
 // readRepo reads and checks an address. Errors never show it: it may hold credentials.
@@ -35,7 +34,7 @@ func readRepo(text string, allowed []string) (*repo, error) {
 	if strings.ContainsFunc(text, func(c rune) bool { return unicode.IsControl(c) || unicode.IsSpace(c) }) || strings.HasPrefix(text, "-") {
 		return nil, action.Invalid("write it like https://example.org/team/tools.git", "repo: is not an address")
 	}
-	if m := scpLike.FindStringSubmatch(text); m != nil && !strings.Contains(text, "://") {
+	if m := scpLike().FindStringSubmatch(text); m != nil && !strings.Contains(text, "://") {
 		text = "ssh://" + m[1] + "@" + m[2] + "/" + strings.TrimPrefix(m[3], "/")
 	}
 	if filepath.IsAbs(text) {
@@ -64,7 +63,7 @@ func repoOf(u *url.URL) (*repo, error) {
 		r.url = fileURL(r.path)
 		return r, nil
 	}
-	if !hostName.MatchString(r.host) || u.User != nil && !userName.MatchString(u.User.Username()) || strings.Trim(u.Path, "/") == "" {
+	if !hostName().MatchString(r.host) || u.User != nil && !userName().MatchString(u.User.Username()) || strings.Trim(u.Path, "/") == "" {
 		return nil, action.Invalid("write it like https://example.org/team/tools.git", "repo: names no host and path")
 	}
 	host := r.host

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -38,11 +37,11 @@ const Oldest = "2.32"
 
 // Version finds git and its version. CodeInvalid where there is none, or one that is too old.
 func Version(ctx context.Context) (path, version string, err error) {
-	needed := builtin.Required{Name: "git", Action: Name, Args: []string{"version"}, Env: []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C"}, Text: versionText, Least: [2]int{2, 32}, Oldest: Oldest + " or later"}
+	needed := builtin.Required{Name: "git", Action: Name, Args: []string{"version"}, Env: []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C"}, Text: versionText(), Least: [2]int{2, 32}, Oldest: Oldest + " or later"}
 	return needed.Version(ctx)
 }
 
-var versionText = regexp.MustCompile(`^git version (([0-9]{1,4})\.([0-9]{1,4})[0-9A-Za-z.-]*)`)
+var versionText = action.Pattern(`^git version (([0-9]{1,4})\.([0-9]{1,4})[0-9A-Za-z.-]*)`)
 
 // checkOut puts the step's commit into the tree and gives its id.
 func (h *handler) checkOut(ctx context.Context, call *action.Call, p *params, programs *builtin.Programs, tree string) (commit string, err error) {

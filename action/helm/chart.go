@@ -12,7 +12,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -49,7 +48,7 @@ type place struct {
 	name    string
 }
 
-var chartName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,249}$`)
+var chartName = action.Pattern(`^[A-Za-z0-9][A-Za-z0-9._-]{0,249}$`)
 
 // readPlace reads the parameters chart and repo. Repo is empty too where it has a template: then named is true.
 func readPlace(name, repo string, named bool) (p place, err error) {
@@ -59,7 +58,7 @@ func readPlace(name, repo string, named bool) (p place, err error) {
 		}
 	}
 	if named {
-		if !chartName.MatchString(name) {
+		if !chartName().MatchString(name) {
 			return p, action.Invalid("", "chart: %q is not the name of a chart of a repository", stepwell.Clip(name, 80))
 		}
 		p.name = name
@@ -67,7 +66,7 @@ func readPlace(name, repo string, named bool) (p place, err error) {
 	}
 	if rest, ok := strings.CutPrefix(name, "oci://"); ok {
 		p.oci, err = readURL("chart", "https://"+rest)
-		if err == nil && !ociName.MatchString(strings.Trim(p.oci.Path, "/")) {
+		if err == nil && !ociName().MatchString(strings.Trim(p.oci.Path, "/")) {
 			err = action.Invalid("write it like oci://registry.example.org/charts/name, and the version as version", "chart: %q is not the name of a repository", stepwell.Clip(name, 80))
 		}
 		return p, err
@@ -83,7 +82,7 @@ func readPlace(name, repo string, named bool) (p place, err error) {
 	return p, nil
 }
 
-var ociName = regexp.MustCompile(`^[a-z0-9]+([._-]+[a-z0-9]+)*(/[a-z0-9]+([._-]+[a-z0-9]+)*)*$`)
+var ociName = action.Pattern(`^[a-z0-9]+([._-]+[a-z0-9]+)*(/[a-z0-9]+([._-]+[a-z0-9]+)*)*$`)
 
 func readURL(param, text string) (*url.URL, error) {
 	u, err := url.Parse(text)
@@ -97,10 +96,10 @@ func readURL(param, text string) (*url.URL, error) {
 }
 
 // semver is a version of a chart: three numbers, and more for pre-releases (after -) and builds (after +).
-var semver = regexp.MustCompile(`^v?([0-9]{1,9})\.([0-9]{1,9})\.([0-9]{1,9})(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?$`)
+var semver = action.Pattern(`^v?([0-9]{1,9})\.([0-9]{1,9})\.([0-9]{1,9})(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?$`)
 
 func checkVersion(version string) error {
-	if !semver.MatchString(version) {
+	if !semver().MatchString(version) {
 		return action.Invalid("ranges are not supported; leave version out for the newest", "version: %q is not a version such as 1.4.2", stepwell.Clip(version, 80))
 	}
 	return nil
@@ -110,7 +109,7 @@ func checkVersion(version string) error {
 func newest(versions []string) string {
 	best, at := [3]int{-1}, ""
 	for _, v := range versions {
-		m := semver.FindStringSubmatch(v)
+		m := semver().FindStringSubmatch(v)
 		if m == nil || m[4] != "" {
 			continue
 		}

@@ -9,7 +9,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"regexp"
 	"strings"
 	"time"
 
@@ -121,7 +120,7 @@ func (i *installation) findIndexed(ctx context.Context, at place) (source, error
 		if err != nil || archive.Scheme != "https" && archive.Scheme != "http" || archive.User != nil {
 			return source{}, action.Invalid("", "the repository keeps the chart %s where it cannot be fetched from", at.name)
 		}
-		if sum := strings.TrimPrefix(e.Digest, "sha256:"); hexSum.MatchString(sum) {
+		if sum := strings.TrimPrefix(e.Digest, "sha256:"); hexSum().MatchString(sum) {
 			return source{URL: archive.String(), Version: version, SHA256: sum}, nil
 		}
 		return source{URL: archive.String(), Version: version}, nil
@@ -129,7 +128,7 @@ func (i *installation) findIndexed(ctx context.Context, at place) (source, error
 	return source{}, action.Invalid("", "the repository does not say where the chart %s %s is", at.name, version)
 }
 
-var hexSum = regexp.MustCompile(`^[0-9a-f]{64}$`)
+var hexSum = action.Pattern(`^[0-9a-f]{64}$`)
 
 // choose picks the version that is asked for, or the newest.
 func (i *installation) choose(versions []string) (string, error) {
@@ -193,14 +192,14 @@ func (i *installation) findOCI(ctx context.Context, repository *url.URL) (source
 		return source{}, action.Invalid("", "the registry's manifest of the chart is not JSON")
 	}
 	for _, layer := range manifest.Layers {
-		if sum := strings.TrimPrefix(layer.Digest, "sha256:"); layer.MediaType == layerType && hexSum.MatchString(sum) {
+		if sum := strings.TrimPrefix(layer.Digest, "sha256:"); layer.MediaType == layerType && hexSum().MatchString(sum) {
 			return source{URL: api + "/blobs/" + layer.Digest, Version: version, SHA256: sum}, nil
 		}
 	}
 	return source{}, action.Invalid("name the repository of a chart", "what the registry has by this name is not a Helm chart")
 }
 
-var challengePart = regexp.MustCompile(`([a-zA-Z]+)="([^"]*)"`)
+var challengePart = action.Pattern(`([a-zA-Z]+)="([^"]*)"`)
 
 // logIn answers a registry's challenge: it sends the credential, or has the registry's token service turn it into a token.
 func (i *installation) logIn(ctx context.Context, resp *outbound.Response, header http.Header) error {
@@ -211,7 +210,7 @@ func (i *installation) logIn(ctx context.Context, resp *outbound.Response, heade
 		return nil
 	}
 	parts := map[string]string{}
-	for _, m := range challengePart.FindAllStringSubmatch(rest, 10) {
+	for _, m := range challengePart().FindAllStringSubmatch(rest, 10) {
 		parts[strings.ToLower(m[1])] = m[2]
 	}
 	realm, err := url.Parse(parts["realm"])

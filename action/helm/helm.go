@@ -9,7 +9,6 @@ package helm
 
 import (
 	"context"
-	"regexp"
 	"sync"
 	"time"
 
@@ -158,10 +157,10 @@ const uninstallDoc = "It deletes the objects that the release made, but those wi
 	"the first one found. While somebody else works on the release the step waits, as `external.helm.install` does; there is more about helm, rights and failures."
 
 // releaseName is helm's own rule.
-var releaseName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
+var releaseName = action.Pattern(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
 
 func (t *target) check() error {
-	if t.Release != "" && (!releaseName.MatchString(t.Release) || len(t.Release) > 53) {
+	if t.Release != "" && (!releaseName().MatchString(t.Release) || len(t.Release) > 53) {
 		return action.Invalid("lowercase letters, digits, - and dots, at most 53", "release: %q is not a release's name", stepwell.Clip(t.Release, 80))
 	}
 	return nil

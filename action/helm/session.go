@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -30,7 +29,7 @@ func Version(ctx context.Context) (path, version string, err error) {
 		return "", "", &stepwell.Error{Code: stepwell.CodeUnavailable, Message: "temporary directory of helm", Err: err}
 	}
 	defer os.RemoveAll(home)
-	needed := builtin.Required{Name: "helm", Action: Install, Args: []string{"version", "--short"}, Env: environment(home), Text: versionText, Least: [2]int{3, 14}, Oldest: Oldest}
+	needed := builtin.Required{Name: "helm", Action: Install, Args: []string{"version", "--short"}, Env: environment(home), Text: versionText(), Least: [2]int{3, 14}, Oldest: Oldest}
 	return needed.Version(ctx)
 }
 
@@ -64,7 +63,7 @@ func find(ctx context.Context) (path, version string, err error) {
 	return path, version, err
 }
 
-var versionText = regexp.MustCompile(`^v?(([0-9]{1,4})\.([0-9]{1,4})[0-9A-Za-z.+-]*)`)
+var versionText = action.Pattern(`^v?(([0-9]{1,4})\.([0-9]{1,4})[0-9A-Za-z.+-]*)`)
 
 // environment is the whole environment of helm, which keeps its files in home and has no plugins there.
 func environment(home string) []string {

@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"maps"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/action"
 	"github.com/stepwell/stepwell/action/service"
 )
 
@@ -71,8 +71,8 @@ type Cluster struct {
 }
 
 var (
-	clusterID = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`)
-	dnsLabel  = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
+	clusterID = action.Pattern(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`)
+	dnsLabel  = action.Pattern(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 )
 
 // NewClusters checks the options: every problem with them is CodeInvalid and names the setting. It reads no file.
@@ -89,7 +89,7 @@ func NewClusters(o Options) (*Clusters, error) {
 	c := &Clusters{o: o, byID: map[string]*Cluster{}}
 	for _, id := range slices.Sorted(maps.Keys(o.Clusters)) {
 		a := o.Clusters[id]
-		if !clusterID.MatchString(id) {
+		if !clusterID().MatchString(id) {
 			return nil, stepwell.Invalid("letters, digits, - _ and .", "kubernetes.clusters: %q is not an id of a cluster", stepwell.Clip(id, 80))
 		}
 		if err := a.validate(); err != nil {
@@ -122,11 +122,11 @@ func (a *Access) validate() error {
 		return stepwell.Invalid("", "service_id is for a service")
 	case a.Context != "" && a.Kubeconfig == "" && a.Secret == "":
 		return stepwell.Invalid("", "context is for a kubeconfig")
-	case a.Namespace != "" && !dnsLabel.MatchString(a.Namespace):
+	case a.Namespace != "" && !dnsLabel().MatchString(a.Namespace):
 		return stepwell.Invalid("", "namespace %q is not the name of one", stepwell.Clip(a.Namespace, 80))
 	}
 	for _, pattern := range a.Namespaces {
-		if _, err := path.Match(pattern, ""); err != nil || !dnsLabel.MatchString(strings.ReplaceAll(pattern, "*", "x")) {
+		if _, err := path.Match(pattern, ""); err != nil || !dnsLabel().MatchString(strings.ReplaceAll(pattern, "*", "x")) {
 			return stepwell.Invalid(`write it like "team-*"`, "namespaces: %q is not a pattern of namespaces", stepwell.Clip(pattern, 80))
 		}
 	}
@@ -180,7 +180,7 @@ func (c *Cluster) Namespace(ctx context.Context, asked string) (string, error) {
 	if err != nil || asked == "" || asked == own {
 		return own, err
 	}
-	if !dnsLabel.MatchString(asked) {
+	if !dnsLabel().MatchString(asked) {
 		return "", stepwell.Invalid("lowercase letters, digits and -", "namespace: %q is not the name of one", stepwell.Clip(asked, 80))
 	}
 	for _, pattern := range c.access.Namespaces {

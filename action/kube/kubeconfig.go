@@ -128,7 +128,7 @@ func parseKubeconfig(text []byte, context, dir string) (*config, error) {
 	}
 	named := f.Contexts[at].Context
 	cfg := &config{Namespace: named.Namespace}
-	if cfg.Namespace != "" && !dnsLabel.MatchString(cfg.Namespace) {
+	if cfg.Namespace != "" && !dnsLabel().MatchString(cfg.Namespace) {
 		return nil, stepwell.Invalid("", "the kubeconfig's namespace %q is not the name of one", stepwell.Clip(cfg.Namespace, 80))
 	}
 	found := false

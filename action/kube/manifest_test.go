@@ -167,7 +167,7 @@ func TestFailures(t *testing.T) {
 
 func TestNames(t *testing.T) {
 	for text, want := range map[string]string{"a/b c": "a-b-c", "--x--": "x", strings.Repeat("ä", 100): "", strings.Repeat("y", 99): strings.Repeat("y", 63)} {
-		if got := label(text); got != want || !labelValue.MatchString(got) {
+		if got := label(text); got != want || !labelValue().MatchString(got) {
 			t.Errorf("label(%q) = %q", text, got)
 		}
 	}

@@ -2,7 +2,6 @@ package kube
 
 import (
 	"encoding/json"
-	"regexp"
 	"strings"
 	"time"
 
@@ -126,28 +125,28 @@ const cronDoc = "Applied on the server side as the field manager `stepwell`: a r
 
 func (p *podParams) pod() *podParams { return p }
 
-var envName = regexp.MustCompile(`^[-._A-Za-z][-._A-Za-z0-9]*$`)
+var envName = action.Pattern(`^[-._A-Za-z][-._A-Za-z0-9]*$`)
 
 // validate finds what the fields cannot say; values with templates are missing.
 func (p *podParams) validate(given map[string]any) (problems []error) {
 	if given["image"] == nil && given["manifest"] == nil {
 		problems = append(problems, action.Invalid("", "image is required"))
 	}
-	if len(p.Namespace) > 0 && !dnsLabel.MatchString(p.Namespace) {
+	if len(p.Namespace) > 0 && !dnsLabel().MatchString(p.Namespace) {
 		problems = append(problems, action.Invalid("lowercase letters, digits and -", "namespace: %q is not the name of one", p.Namespace))
 	}
 	for name := range p.EnvVars {
-		if !envName.MatchString(name) {
+		if !envName().MatchString(name) {
 			problems = append(problems, action.Invalid("", "env_vars: %q is not the name of a variable", name))
 		}
 	}
 	for name := range p.EnvFromSecrets {
-		if _, twice := p.EnvVars[name]; twice || !envName.MatchString(name) {
+		if _, twice := p.EnvVars[name]; twice || !envName().MatchString(name) {
 			problems = append(problems, action.Invalid("", "env_from_secrets: %q is not the name of a variable, or is in env_vars too", name))
 		}
 	}
 	for key, value := range p.Labels {
-		if !labelKey.MatchString(key) || strings.HasPrefix(key, labelPrefix) || !labelValue.MatchString(value) {
+		if !labelKey().MatchString(key) || strings.HasPrefix(key, labelPrefix) || !labelValue().MatchString(value) {
 			problems = append(problems, action.Invalid("keys and values have at most 63 letters, digits, - _ and .", "labels: %q is not a label that may be given", key))
 		}
 	}
@@ -155,8 +154,8 @@ func (p *podParams) validate(given map[string]any) (problems []error) {
 }
 
 var (
-	labelKey   = regexp.MustCompile(`^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$`)
-	labelValue = regexp.MustCompile(`^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$`)
+	labelKey   = action.Pattern(`^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$`)
+	labelValue = action.Pattern(`^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$`)
 )
 
 // text writes a value of a parameter as a variable has it.
