@@ -36,3 +36,30 @@ func TestDapr(t *testing.T) {
 		}
 	}
 }
+
+// TestDaprWorkflow: the manifest of the workflow program asks for a sidecar, with the Configuration that is beside it.
+func TestDaprWorkflow(t *testing.T) {
+	text, err := os.ReadFile("dapr/workflow.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var d struct {
+		Kind string
+		Spec struct {
+			Template struct {
+				Metadata struct{ Annotations map[string]string }
+				Spec     struct{ Containers []struct{ Command []string } }
+			}
+		}
+	}
+	if err := yaml.Unmarshal(text, &d); err != nil {
+		t.Fatal(err)
+	}
+	pod := d.Spec.Template
+	if d.Kind != "Deployment" || pod.Metadata.Annotations["dapr.io/enabled"] != "true" || pod.Metadata.Annotations["dapr.io/config"] != "stepwell" {
+		t.Errorf("%s %v", d.Kind, pod.Metadata.Annotations)
+	}
+	if len(pod.Spec.Containers) != 1 || pod.Spec.Containers[0].Command[1] != "-run" {
+		t.Errorf("%v", pod.Spec.Containers)
+	}
+}

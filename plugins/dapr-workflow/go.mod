@@ -8,6 +8,7 @@ require (
 	github.com/stepwell/stepwell v0.0.0
 	google.golang.org/grpc v1.82.1
 	google.golang.org/protobuf v1.36.12
+	pgregory.net/rapid v1.3.0
 )
 
 require (

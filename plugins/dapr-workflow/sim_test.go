@@ -26,7 +26,13 @@ import (
 func newTestHosting(t testing.TB, dir string) (*hosting, *counter) {
 	t.Helper()
 	n := &counter{calls: map[string]int{}}
-	h, err := newHosting(hostingOptions{Dir: dir, Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Workers: 64, Register: n.register})
+	return newRegisteredHosting(t, dir, n.register), n
+}
+
+// newRegisteredHosting hosts executions with more actions until the test ends.
+func newRegisteredHosting(t testing.TB, dir string, register func(*action.Registry) error) *hosting {
+	t.Helper()
+	h, err := newHosting(hostingOptions{Dir: dir, Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Workers: 64, Register: register})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +40,7 @@ func newTestHosting(t testing.TB, dir string) (*hosting, *counter) {
 	served := make(chan error, 1)
 	go func() { served <- h.serve(ctx, func(ctx context.Context) error { <-ctx.Done(); return nil }) }()
 	t.Cleanup(func() { stop(); <-served })
-	return h, n
+	return h
 }
 
 type counter struct {
@@ -80,22 +86,28 @@ type simulation struct {
 
 	past, inbox []*protos.HistoryEvent
 	timers      []*protos.HistoryEvent
-	now         time.Time
+	first, now  time.Time
 	status      string
 	ended       *protos.CompleteOrchestrationAction
 }
 
 func (h *hosting) simulate(t *testing.T, name, instance, input string) *simulation {
-	s := &simulation{t: t, h: h, instance: instance, now: time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC)}
+	s := &simulation{t: t, h: h, instance: instance, now: time.Now()}
 	s.start(name, input)
 	return s
 }
 
 func (s *simulation) start(name, input string) {
+	if s.first.IsZero() {
+		s.first = s.now
+	}
 	s.past, s.timers = nil, nil
 	s.inbox = append([]*protos.HistoryEvent{{EventType: &protos.HistoryEvent_ExecutionStarted{ExecutionStarted: &protos.ExecutionStartedEvent{Name: name, Input: wrapperspb.String(input),
 		OrchestrationInstance: &protos.OrchestrationInstance{InstanceId: s.instance, ExecutionId: wrapperspb.String(rand.Text())}}}}}, s.inbox...)
 }
+
+// began is when its first turn was.
+func (s *simulation) began() time.Time { return s.first }
 
 // run plays until the workflow has ended, or waits for something from outside.
 func (s *simulation) run() *simulation {

@@ -101,15 +101,22 @@ func (w *worker) follow(ctx context.Context, hub protos.TaskHubSidecarServiceCli
 		return -1, err
 	}
 	w.log.Info("takes workflows from the sidecar")
-	var watch *time.Timer
-	watch = time.AfterFunc(patience, func() {
-		if len(slots) > 0 { // a step may take long
-			watch.Reset(patience)
-			return
-		}
-		stop(errIdle)
-	})
+	watch := time.NewTimer(patience)
 	defer watch.Stop()
+	running.Go(func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-watch.C:
+			}
+			if len(slots) == 0 { // else a step may take long
+				stop(errIdle)
+				return
+			}
+			watch.Reset(patience)
+		}
+	})
 	for {
 		item, err := stream.Recv()
 		if err != nil {
