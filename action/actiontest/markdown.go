@@ -15,7 +15,7 @@ import (
 // order: everything a Spec says, as headings, tables and YAML examples. The same specs give the same bytes.
 func Markdown(w io.Writer, kind string, specs ...spec.Spec) error {
 	b := bufio.NewWriter(w)
-	fmt.Fprintf(b, "# %s%ss\n\nThis page is generated from the descriptions of the %ss.\n\n", strings.ToUpper(kind[:1]), kind[1:], kind)
+	fmt.Fprintf(b, "# %s%ss\n\nThis page is generated from the descriptions of the %ss.\n\n<!-- blocks: validate -->\n\n", strings.ToUpper(kind[:1]), kind[1:], kind)
 	fmt.Fprintf(b, "| %s | effect |\n|---|---|\n", kind)
 	for i := range specs {
 		fmt.Fprintf(b, "| [`%s`](#%s) | %s |\n", specs[i].Name, anchor(specs[i].Name), cell(specs[i].Summary))

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"os"
 	"slices"
 	"strings"
@@ -13,8 +14,12 @@ const clocksVariable = "STEPWELL_TEST_CLOCKS"
 // linesVariable names servers by their data directories, with the address at which each listens and that of the proxy by which all others reach it.
 const linesVariable = "STEPWELL_TEST_LINES"
 
-// disturbed is the program, with a clock and a line of its own.
+// serverVariable is the address at which commands look for a server that nobody has named.
+const serverVariable = "STEPWELL_TEST_SERVER"
+
+// disturbed is the program, with a clock, a line and a default server of its own.
 func disturbed() {
+	defaultServer = cmp.Or(os.Getenv(serverVariable), defaultServer)
 	for name, by := range pairs(clocksVariable) {
 		if off, err := time.ParseDuration(by); err == nil && slices.Contains(os.Args, name) {
 			clock = func() time.Time { return time.Now().Add(off) }

@@ -24,8 +24,8 @@ import (
 	"github.com/stepwell/stepwell/view"
 )
 
-// defaultServer is where `stepwell serve` is when nothing else is said.
-const defaultServer = "http://" + settings.DefaultListen
+// defaultServer is where `stepwell serve` listens by default. Tests of the documentation set another one.
+var defaultServer = "http://" + settings.DefaultListen
 
 // remotePatience bounds one call of the API.
 const remotePatience = 60 * time.Second
