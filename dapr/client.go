@@ -20,6 +20,9 @@ type sidecar struct {
 	client      *http.Client
 }
 
+// tokenHint says what to do when the sidecar asks for another token.
+const tokenHint = "give the server and its sidecar the same DAPR_API_TOKEN"
+
 const (
 	callTime  = 10 * time.Second
 	maxAnswer = 8 << 20
@@ -73,7 +76,10 @@ func (a *answered) ok(what string) error {
 	}
 	_ = json.Unmarshal(a.body, &said) // else the status alone is told
 	hint := "see the log of the sidecar, and its component"
-	if a.status == http.StatusUnauthorized || a.status == http.StatusForbidden {
+	switch a.status {
+	case http.StatusUnauthorized: // the answer is no JSON
+		said.Message, hint = "it does not accept the token of DAPR_API_TOKEN", tokenHint
+	case http.StatusForbidden:
 		hint = "check DAPR_API_TOKEN and the scopes of the component"
 	}
 	return &stepwell.Error{Code: stepwell.CodeUnavailable, Hint: hint,

@@ -32,7 +32,7 @@ func (s *Settings) Metadata(ctx context.Context) (*Metadata, error) {
 		return nil, err
 	}
 	if a.status == http.StatusUnauthorized {
-		return nil, stepwell.Errorf(stepwell.CodeDenied, "give the server and its sidecar the same DAPR_API_TOKEN", "the Dapr sidecar does not accept the token")
+		return nil, stepwell.Errorf(stepwell.CodeDenied, tokenHint, "the Dapr sidecar does not accept the token")
 	}
 	if err := a.ok("its metadata"); err != nil {
 		return nil, err

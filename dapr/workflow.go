@@ -124,6 +124,9 @@ func (s *workflows) call(ctx context.Context, method, path string, body any) ([]
 // store is away.
 func steer(ctx context.Context, call *action.Call, err error) error {
 	if f, ok := errors.AsType[*outbound.Failure](err); ok {
+		if f.Status == http.StatusUnauthorized {
+			return action.Fail(stepwell.Errorf(stepwell.CodeDenied, tokenHint, "the Dapr sidecar does not accept the token of DAPR_API_TOKEN"))
+		}
 		return outbound.Steer(ctx, call, f, outbound.Policy{RetryOn: []string{"5xx"}})
 	}
 	return err

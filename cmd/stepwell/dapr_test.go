@@ -204,12 +204,8 @@ func TestDaprEvents(t *testing.T) {
 // often that path was asked for.
 func (r *daprRig) killing(path string) (port int, asked *atomic.Int32) {
 	r.t.Helper()
-	target, err := url.Parse("http://" + r.address)
-	must(r.t, err)
 	asked = &atomic.Int32{}
-	proxy := httputil.NewSingleHostReverseProxy(target)
-	proxy.ErrorLog = log.New(io.Discard, "", 0)
-	proxy.ModifyResponse = func(resp *http.Response) error {
+	return r.behind(func(resp *http.Response) error {
 		if !strings.HasPrefix(resp.Request.URL.Path, path) || asked.Load() > 0 {
 			if strings.HasPrefix(resp.Request.URL.Path, path) {
 				asked.Add(1)
@@ -219,13 +215,23 @@ func (r *daprRig) killing(path string) (port int, asked *atomic.Int32) {
 		killDapr(r.process)
 		asked.Add(1)
 		return io.ErrUnexpectedEOF
-	}
+	}), asked
+}
+
+// behind is the port of a proxy before the server; answered sees each answer, and an error of it keeps the answer back.
+func (r *daprRig) behind(answered func(*http.Response) error) (port int) {
+	r.t.Helper()
+	target, err := url.Parse("http://" + r.address)
+	must(r.t, err)
+	proxy := httputil.NewSingleHostReverseProxy(target)
+	proxy.ErrorLog = log.New(io.Discard, "", 0)
+	proxy.ModifyResponse = answered
 	front := httptest.NewServer(proxy)
 	r.t.Cleanup(front.Close)
 	_, text, _ := strings.Cut(front.Listener.Addr().String(), ":")
 	port, err = strconv.Atoi(text)
 	must(r.t, err)
-	return port, asked
+	return port
 }
 
 // A server that is killed between taking a message and answering gets it again, and has started one execution.
@@ -305,12 +311,7 @@ func TestDaprJobs(t *testing.T) {
 	r.pipeline("p", "")
 	must(t, r.client.Call(t.Context(), "POST", "/api/v1/scheduler/jobs", nil, object{"job_id": "nightly", "schedule": object{"type": "manual"}, "callback": object{"type": "workflow", "workflow_id": "p"}}, nil))
 	sidecar := r.n.StartWith("stepwell", r.port(), r.n.NewServices())
-	r.await("scheduled", func() bool {
-		resp, err := http.Post(sidecar.URL("/v1.0-alpha1/jobs/nightly"), "application/json", strings.NewReader(`{"dueTime":"100ms","data":{"from":"dapr"},"overwrite":true}`))
-		must(t, err)
-		resp.Body.Close()
-		return resp.StatusCode < 300
-	})
+	r.schedule(sidecar, "nightly", `{"dueTime":"100ms","data":{"from":"dapr"},"overwrite":true}`)
 	r.await("one execution", func() bool { return r.executions("p") == 1 })
 }
 
@@ -322,12 +323,7 @@ func TestDaprJobOfAKilledServer(t *testing.T) {
 	port, asked := r.killing("/job/")
 	sidecar := r.n.StartWith("stepwell", port, r.n.NewServices())
 	body := `{"dueTime":"100ms","data":{"idempotency_key":"one"},"overwrite":true,"failurePolicy":{"constant":{"interval":"0.3s","maxRetries":300}}}`
-	r.await("scheduled", func() bool {
-		resp, err := http.Post(sidecar.URL("/v1.0-alpha1/jobs/nightly"), "application/json", strings.NewReader(body))
-		must(t, err)
-		resp.Body.Close()
-		return resp.StatusCode < 300
-	})
+	r.schedule(sidecar, "nightly", body)
 	r.await("killed", func() bool { return asked.Load() == 1 })
 	r.serve()
 	r.await("asked again", func() bool { return asked.Load() > 1 })
@@ -343,21 +339,11 @@ func TestDaprWake(t *testing.T) {
 	sidecar := n.StartWith("stepwell", 0, n.NewServices())
 	r := newDaprRig(t, "log: {level: warn}\ndapr: {wake: true}\n", fmt.Sprint("DAPR_HTTP_PORT=", sidecar.Port))
 	r.pipeline("p", "")
-	due := func() string {
-		resp, err := http.Get(sidecar.URL("/v1.0-alpha1/jobs/stepwell-wake"))
-		must(t, err)
-		defer resp.Body.Close()
-		var job struct {
-			DueTime string `json:"dueTime"`
-		}
-		_ = json.NewDecoder(resp.Body).Decode(&job) // an error says that there is none
-		return job.DueTime
-	}
 	job := object{"job_id": "once", "schedule": object{"type": "one_time", "expression": "2099-05-01T09:00:00Z"}, "callback": object{"type": "workflow", "workflow_id": "p"}}
 	must(t, r.client.Call(t.Context(), "POST", "/api/v1/scheduler/jobs", nil, job, nil))
-	r.await("at the next time", func() bool { return due() == "2099-05-01T09:00:00Z" })
+	r.await("at the next time", func() bool { return wakeTime(sidecar) == "2099-05-01T09:00:00Z" })
 	must(t, r.client.Call(t.Context(), "DELETE", "/api/v1/scheduler/jobs/once", nil, nil, nil))
-	r.await("removed", func() bool { return due() == "" })
+	r.await("removed", func() bool { return wakeTime(sidecar) == "" })
 }
 
 // received is a subscriber of topics, as another service beside a sidecar.
@@ -434,7 +420,7 @@ func (r *daprRig) start(pipeline string) string {
 // mirrored is the status of an execution in the state store; "": none.
 func (r *daprRig) mirrored(sidecar *daprtest.Sidecar, id string) string {
 	r.t.Helper()
-	resp, err := http.Get(sidecar.URL("/v1.0/state/statestore/execution:" + id))
+	resp, err := sidecar.Do(http.MethodGet, "/v1.0/state/statestore/execution:"+id, "", nil)
 	must(r.t, err)
 	defer resp.Body.Close()
 	var doc struct{ Status string }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -8,6 +9,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/stepwell/stepwell"
@@ -38,8 +40,17 @@ func newActivities(server *client.Client) *activities {
 	return &activities{server: server, calls: make(chan struct{}, 32), waits: make(chan struct{}, 200), round: 10 * time.Minute, poll: 20 * time.Second}
 }
 
-// maxResult bounds what a workflow returns: a sidecar takes 4 MiB in one message by default.
-const maxResult = 3 << 20
+// maxValue bounds what a workflow takes and what it returns: a sidecar takes 4 MiB in one message by default.
+const maxValue = 3 << 20
+
+// encode is a value as JSON, in which values of others have the size that they came with: encoding/json makes six bytes of <, > and &.
+func encode(v any) (string, error) {
+	var b bytes.Buffer
+	to := json.NewEncoder(&b)
+	to.SetEscapeHTML(false)
+	err := to.Encode(v)
+	return strings.TrimSuffix(b.String(), "\n"), err
+}
 
 // permanent is an error that no repetition changes.
 type permanent struct{ error }
@@ -149,8 +160,8 @@ func verdictOf(x *api.ExecutionDetail) verdict {
 	if x.Error != nil {
 		v.Error = stepwell.Clip(x.Error.Message, 4000)
 	}
-	if v.Result = x.Result; len(v.Result) > maxResult {
-		v.Result, v.Error = nil, fmt.Sprintf("its outputs have %d bytes, and a workflow returns at most %d: read them from GET /api/v1/executions/%s", len(x.Result), maxResult, x.ID)
+	if v.Result = x.Result; len(v.Result) > maxValue {
+		v.Result, v.Error = nil, fmt.Sprintf("its outputs have %d bytes, and a workflow returns at most %d: read them from GET /api/v1/executions/%s", len(x.Result), maxValue, x.ID)
 	}
 	if x.Status != "completed" && x.Status != "completed_with_failures" && v.Error == "" {
 		v.Error = "see stepwell executions show " + x.ID

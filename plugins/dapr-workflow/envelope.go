@@ -170,6 +170,10 @@ func (e *envelope) apply(h *protos.HistoryEvent) {
 func (e *envelope) begin(h *protos.HistoryEvent, started *protos.ExecutionStartedEvent) {
 	e.router = routerOf(h)
 	input := []byte(started.Input.GetValue())
+	if len(input) > maxValue { // to pass it on would fail in every turn
+		e.refuse(fmt.Sprintf("the input has %d bytes, and a workflow takes at most %d: store the pipeline on the server, and large params elsewhere", len(input), maxValue))
+		return
+	}
 	switch started.Name {
 	case CallWorkflow:
 		e.beginCall(input)
@@ -260,8 +264,8 @@ func (e *envelope) try(k kind) {
 		e.applied = e.wanted
 		name, input = controlActivity, target{e.execution, e.wanted}
 	}
-	raw, _ := json.Marshal(input) // of structs that always can be
-	e.action(k).OrchestratorActionType = &protos.OrchestratorAction_ScheduleTask{ScheduleTask: &protos.ScheduleTaskAction{Name: name, Input: wrapperspb.String(string(raw)), Router: e.router}}
+	raw, _ := encode(input) // of structs that always can be
+	e.action(k).OrchestratorActionType = &protos.OrchestratorAction_ScheduleTask{ScheduleTask: &protos.ScheduleTaskAction{Name: name, Input: wrapperspb.String(raw), Router: e.router}}
 }
 
 // want tells the server what has become of the workflow, as soon as it knows of the execution and one word after the other.
@@ -312,8 +316,8 @@ func (e *envelope) awaited(v *verdict) {
 	switch {
 	case !v.Ended && e.awaits >= maxAwaits && len(e.open) == 0 && e.wanted == resume && e.applied == resume:
 		e.order.Execution = e.execution
-		raw, _ := json.Marshal(e.order)
-		e.verdict = ending(e.next, e.router, protos.OrchestrationStatus_ORCHESTRATION_STATUS_CONTINUED_AS_NEW, raw, nil)
+		raw, _ := encode(e.order) // of a struct that always can be
+		e.verdict = ending(e.next, e.router, protos.OrchestrationStatus_ORCHESTRATION_STATUS_CONTINUED_AS_NEW, []byte(raw), nil)
 	case !v.Ended:
 		e.try(awaiting)
 	case e.wanted == cancel:

@@ -146,7 +146,7 @@ func (h *house) until(what string, is func() bool) {
 // host takes the workflows of an app within this process, until the test ends.
 func (h *house) host(s *daprtest.Sidecar, turn func(string, []*protos.HistoryEvent, []*protos.HistoryEvent) ([]*protos.OrchestratorAction, string), activity func(context.Context, string, []byte) (any, error)) {
 	ctx, stop := context.WithCancel(context.Background())
-	w := &worker{turn: turn, activity: activity, log: slog.New(slog.NewTextHandler(io.Discard, nil))}
+	w := &worker{turn: turn, activity: activity, token: os.Getenv("DAPR_API_TOKEN"), log: slog.New(slog.NewTextHandler(io.Discard, nil))}
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -193,6 +193,7 @@ func (h *house) dapr(s *daprtest.Sidecar, method, path string, body any) (status
 	if err != nil {
 		h.t.Fatal(err)
 	}
+	req.Header.Set("dapr-api-token", os.Getenv("DAPR_API_TOKEN"))
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return 0, nil

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -161,9 +160,9 @@ func (w *worker) work(ctx context.Context, hub protos.TaskHubSidecarServiceClien
 		return ctx.Err()
 	}
 	if err == nil {
-		var raw []byte
-		if raw, err = json.Marshal(result); err == nil {
-			answer.Result = wrapperspb.String(string(raw))
+		var raw string
+		if raw, err = encode(result); err == nil {
+			answer.Result = wrapperspb.String(raw)
 		}
 	}
 	if err != nil {

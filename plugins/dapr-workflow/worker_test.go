@@ -76,7 +76,7 @@ func TestWorkerConnects(t *testing.T) {
 
 // TestVerdicts: what a server answers, and what the workflow makes of it.
 func TestVerdicts(t *testing.T) {
-	large := &api.ExecutionDetail{Execution: api.Execution{ID: "x", Status: "completed"}, Result: json.RawMessage(`"` + strings.Repeat("a", maxResult) + `"`)}
+	large := &api.ExecutionDetail{Execution: api.Execution{ID: "x", Status: "completed"}, Result: json.RawMessage(`"` + strings.Repeat("a", maxValue) + `"`)}
 	if v := verdictOf(large); len(v.Result) > 0 || !strings.Contains(v.Error, "/api/v1/executions/x") {
 		t.Errorf("too large: %d bytes, %s", len(v.Result), v.Error)
 	}

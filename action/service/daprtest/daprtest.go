@@ -5,6 +5,7 @@
 package daprtest
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -52,6 +53,7 @@ type Sidecar struct {
 
 	*process
 	again func()
+	token string
 }
 
 // Start starts the sidecar of an app that listens on a port of this machine (0: an app that only calls), and returns when it
@@ -65,7 +67,7 @@ func (n *Network) Start(app string, appPort int) *Sidecar {
 func (n *Network) StartWith(app string, appPort int, services *Services) *Sidecar {
 	n.t.Helper()
 	ports := freePorts(n.t, 3)
-	s := &Sidecar{Port: ports[0], GRPC: ports[1]}
+	s := &Sidecar{Port: ports[0], GRPC: ports[1], token: os.Getenv("DAPR_API_TOKEN")}
 	s.launch(n, app, appPort, ports[2], services)
 	return s
 }
@@ -97,7 +99,7 @@ func (s *Sidecar) await(app string) {
 			s.t.Fatalf("the sidecar of %s has ended:\n%s", app, s.log.String())
 		case <-time.After(50 * time.Millisecond):
 		}
-		resp, err := http.Get(s.URL("/v1.0/metadata"))
+		resp, err := s.Do(http.MethodGet, "/v1.0/metadata", "", nil)
 		if err != nil {
 			continue
 		}
@@ -114,6 +116,17 @@ func (s *Sidecar) await(app string) {
 
 // URL is that of a path of the sidecar's API.
 func (s *Sidecar) URL(path string) string { return "http://127.0.0.1:" + strconv.Itoa(s.Port) + path }
+
+// Do sends a request to the sidecar's API, with the token that it was started with: DAPR_API_TOKEN of the test.
+func (s *Sidecar) Do(method, path, contentType string, body []byte) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(s.t.Context(), method, s.URL(path), bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", contentType)
+	req.Header.Set("dapr-api-token", s.token)
+	return http.DefaultClient.Do(req)
+}
 
 // Stop kills the process. It may be called twice.
 func (s *Sidecar) Stop() { s.stop() }

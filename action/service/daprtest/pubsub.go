@@ -1,7 +1,6 @@
 package daprtest
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -34,7 +33,7 @@ func (s *Sidecar) AwaitSubscriptions(topics int) {
 	s.t.Helper()
 	for range 600 { // a minute
 		var said struct{ Subscriptions []json.RawMessage }
-		resp, err := http.Get(s.URL("/v1.0/metadata"))
+		resp, err := s.Do(http.MethodGet, "/v1.0/metadata", "", nil)
 		if err == nil {
 			err = json.NewDecoder(resp.Body).Decode(&said)
 			resp.Body.Close()
@@ -51,7 +50,7 @@ func (s *Sidecar) AwaitSubscriptions(topics int) {
 // Publish sends a message to a topic and returns the status of the answer.
 func (s *Sidecar) Publish(pubsub, topic, contentType string, body []byte) int {
 	s.t.Helper()
-	resp, err := http.Post(s.URL("/v1.0/publish/"+pubsub+"/"+topic), contentType, bytes.NewReader(body))
+	resp, err := s.Do(http.MethodPost, "/v1.0/publish/"+pubsub+"/"+topic, contentType, body)
 	if err != nil {
 		s.t.Fatal(err)
 	}

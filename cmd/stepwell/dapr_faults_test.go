@@ -1,0 +1,196 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os/exec"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stepwell/stepwell/action/service/daprtest"
+)
+
+// Which test shows what of each adapter, without the word Test; "–": it cannot happen to that one. Those of dapr-workflow (Envelope…,
+// …OfSidecars, TokenOfTheSidecar, WorkflowSteps) are in plugins/dapr-workflow, those with a stand-in for the sidecar (JobFirings,
+// MirrorVersions, Workflow, WorkflowPolls) in package dapr, those of calls to services in action/service. The sidecar is
+// not killed in the very middle of a publication or a question; it is away for some and there for the next.
+//
+//	                        events                    jobs                    wake           publish, mirror      dapr.workflow      dapr-workflow
+//	works                   DaprEvents                DaprJobs                DaprWake       DaprPublishes        WorkflowSteps      Envelope
+//	sidecar absent at start DaprEvents                DaprJobs                DaprWakeLater  DaprPublishes        WorkflowPolls      EnvelopeCrashes
+//	sidecar restarted       DaprEvents                DaprWakeLater           DaprWakeLater  DaprPublishes        WorkflowPolls      EnvelopeCrashes
+//	peer absent             –                         DaprWakeLater           –              DaprPublishes        Workflow           EnvelopeCrashes
+//	wrong token             DaprEvents                DaprTokens              DaprTokens     DaprTokens           TokenOfTheSidecar  TokenOfTheSidecar
+//	4 MiB and more          DaprEvents                –                       –              MirrorVersions       –                  ValuesOfSidecars
+//	delivered twice         DaprEvents                JobFirings              DaprWake       DaprPublishes        Workflow           Envelope
+//	server killed           DaprEventOfAKilledServer  DaprJobOfAKilledServer  –              DaprPublishes        WorkflowSteps      EnvelopeCrashes
+
+// schedule puts a Dapr job that starts what has its name, as soon as the sidecar takes it.
+func (r *daprRig) schedule(sidecar *daprtest.Sidecar, name, body string) {
+	r.t.Helper()
+	r.await("scheduled", func() bool {
+		resp, err := sidecar.Do(http.MethodPost, "/v1.0-alpha1/jobs/"+name, "application/json", []byte(body))
+		if err != nil {
+			return false
+		}
+		resp.Body.Close()
+		return resp.StatusCode < 300
+	})
+}
+
+// wakeTime is when the Dapr job that wakes the server is due; "": there is none.
+func wakeTime(sidecar *daprtest.Sidecar) string {
+	resp, err := sidecar.Do(http.MethodGet, "/v1.0-alpha1/jobs/stepwell-wake", "", nil)
+	if err != nil {
+		return ""
+	}
+	defer resp.Body.Close()
+	var job struct {
+		DueTime string `json:"dueTime"`
+	}
+	_ = json.NewDecoder(resp.Body).Decode(&job) // an error says that there is none
+	return job.DueTime
+}
+
+// counting is the port of a proxy before the server, and how many requests to a path had a status.
+func (r *daprRig) counting(path string, status int) (port int, count *atomic.Int32) {
+	r.t.Helper()
+	count = &atomic.Int32{}
+	return r.behind(func(resp *http.Response) error {
+		if resp.Request.URL.Path == path && resp.StatusCode == status {
+			count.Add(1)
+		}
+		return nil
+	}), count
+}
+
+// doctor is what stepwell doctor finds about the sidecar.
+func (r *daprRig) doctor(env ...string) string {
+	r.t.Helper()
+	cmd := exec.Command("stepwell", "doctor")
+	cmd.Dir, cmd.Env = r.dir, append(append(r.process.Env, "STEPWELL_LISTEN="+r.address), env...)
+	out, _ := cmd.CombinedOutput() // findings are a failure
+	var found []string
+	for line := range strings.Lines(string(out)) {
+		if strings.Contains(line, "dapr") {
+			found = append(found, strings.TrimSpace(line))
+		}
+	}
+	return strings.Join(found, "\n")
+}
+
+// said checks what the doctor finds.
+func (r *daprRig) said(want string, env ...string) {
+	r.t.Helper()
+	if got := r.doctor(env...); !strings.Contains(got, want) {
+		r.t.Errorf("the doctor says\n%s\nwant %q", got, want)
+	}
+}
+
+// A server with another DAPR_API_TOKEN than its sidecar's publishes, mirrors and schedules nothing, runs its executions all the same, and
+// makes up for it once it has the token. A job that the sidecar brings with another APP_API_TOKEN starts nothing.
+func TestDaprTokens(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts processes of daprd")
+	}
+	t.Setenv("DAPR_API_TOKEN", "the-token-of-the-sidecar")
+	others := subscribe(t, "workflow.execution.status")
+	n := daprtest.NewNetwork(t)
+	n.AddPubSub("pubsub")
+	n.AddComponent("statestore", "state.in-memory", nil)
+	services := n.NewServices()
+	sidecar := n.StartWith("stepwell", others.port, services)
+	sidecar.AwaitSubscriptions(1)
+	port := fmt.Sprint("DAPR_HTTP_PORT=", sidecar.Port)
+	r := newDaprRig(t, "log: {level: warn}\ndapr:\n  publish: [workflow.execution.status]\n  state_store: statestore\n  wake: true\n  jobs: true\n", port, "DAPR_API_TOKEN=another")
+	r.pipeline("p", "")
+	job := object{"job_id": "once", "schedule": object{"type": "one_time", "expression": "2099-05-01T09:00:00Z"}, "callback": object{"type": "workflow", "workflow_id": "p"}}
+	must(t, r.client.Call(t.Context(), "POST", "/api/v1/scheduler/jobs", nil, job, nil))
+	id := r.start("p")
+	r.await("the execution ends", func() bool { return r.executions("p") == 1 })
+	r.said("does not accept the token")
+	if at := wakeTime(sidecar); at != "" || r.mirrored(sidecar, id) != "" || len(others.of("workflow.execution.status", id, "status")) > 0 {
+		t.Error("the sidecar takes what comes without its token")
+	}
+	killDapr(r.process)
+	for _, want := range []string{"what happens to executions cannot be reported", "DAPR_API_TOKEN", "is not at the next time"} {
+		if !strings.Contains(r.log.String(), want) {
+			t.Errorf("the log lacks %q:\n%s", want, r.log)
+		}
+	}
+	r.serve(port)
+	r.await("published", func() bool {
+		return fmt.Sprint(others.of("workflow.execution.status", id, "status")) == "[running completed]"
+	})
+	r.await("mirrored", func() bool { return r.mirrored(sidecar, id) == "completed" })
+	r.await("the wake-up job", func() bool { return wakeTime(sidecar) == "2099-05-01T09:00:00Z" })
+
+	t.Run("jobs", func(t *testing.T) {
+		sidecar.Stop()
+		t.Setenv("APP_API_TOKEN", "another")
+		front, refused := r.counting("/job/once", http.StatusUnauthorized)
+		wrong := n.StartWith("stepwell", front, services)
+		r.schedule(wrong, "once", `{"dueTime":"100ms","data":{},"overwrite":true}`)
+		r.await("refused", func() bool { return refused.Load() > 0 })
+		if r.executions("p") != 1 {
+			t.Error("it has started something")
+		}
+	})
+}
+
+// The sidecar and its scheduler may come later than the server, and be restarted: the wake-up job is kept, and jobs are fired. A Dapr job
+// of a name that nothing has is given up.
+func TestDaprWakeLater(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts processes of daprd")
+	}
+	n := daprtest.NewNetwork(t)
+	services := n.NewServices()
+	sidecar := n.StartWith("stepwell", 0, services)
+	sidecar.Stop()
+	r := newDaprRig(t, "log: {level: warn}\ndapr: {wake: true, jobs: true}\n", fmt.Sprint("DAPR_HTTP_PORT=", sidecar.Port))
+	r.pipeline("p", "")
+	r.said("fail  dapr")
+	job := object{"job_id": "nightly", "schedule": object{"type": "one_time", "expression": "2099-05-01T09:00:00Z"}, "callback": object{"type": "workflow", "workflow_id": "p"}}
+	must(t, r.client.Call(t.Context(), "POST", "/api/v1/scheduler/jobs", nil, job, nil))
+	sidecar.Restart()
+	r.await("at the next time", func() bool { return wakeTime(sidecar) == "2099-05-01T09:00:00Z" })
+	sidecar.Stop()
+	must(t, r.client.Call(t.Context(), "DELETE", "/api/v1/scheduler/jobs/nightly", nil, nil, nil)) // while the sidecar is away
+	sidecar.Restart()
+	r.await("removed", func() bool {
+		resp, err := sidecar.Do(http.MethodGet, "/v1.0-alpha1/jobs/stepwell-wake", "", nil)
+		if err != nil {
+			return false
+		}
+		resp.Body.Close()
+		return resp.StatusCode >= 400
+	})
+	app := n.StartWith("stepwell", r.port(), services) // one that knows where its app is
+	must(t, r.client.Call(t.Context(), "POST", "/api/v1/scheduler/jobs", nil, object{"job_id": "again", "schedule": object{"type": "manual"}, "callback": object{"type": "workflow", "workflow_id": "p"}}, nil))
+	r.schedule(app, "nobody", `{"dueTime":"100ms","data":{},"overwrite":true}`)
+	app.Stop()
+	app.Restart()
+	r.schedule(app, "again", `{"dueTime":"100ms","data":{},"overwrite":true}`)
+	r.await("one execution", func() bool { return r.executions("p") == 1 })
+}
+
+// stepwell doctor tells of Dapr's own sidecar what the settings lack there.
+func TestDaprDoctor(t *testing.T) {
+	r := newDaprRig(t, daprEvents)
+	sidecar := r.n.Start("stepwell", r.port())
+	sidecar.AwaitSubscriptions(2)
+	port := fmt.Sprint("DAPR_HTTP_PORT=", sidecar.Port)
+	r.said("the sidecar of the app stepwell answers", port)
+	r.said("the sidecar is connected to no scheduler", port) // the settings take jobs
+	if got := r.doctor(port); strings.Contains(got, "does not deliver") || strings.Contains(got, "dapr app") || strings.Contains(got, "dapr components") {
+		t.Errorf("the doctor says\n%s", got)
+	}
+	r.said("no component missing (state)", port, "STATE_STORE_NAME=missing")
+	r.said("the component pubsub is pubsub.in-memory, not state", port, "STATE_STORE_NAME=pubsub")
+	r.said("APP_API_TOKEN", port, "APP_API_TOKEN=")
+	other := r.n.Start("other", 0)
+	r.said("looks for its app at port 0", fmt.Sprint("DAPR_HTTP_PORT=", other.Port))
+}
