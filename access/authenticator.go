@@ -137,7 +137,7 @@ func (a *Authenticator) anonymous(r *http.Request) (Principal, error) {
 		return Principal{}, &stepwell.Error{Code: stepwell.CodeUnavailable, Message: "the API keys cannot be read", Err: err}
 	}
 	if !open {
-		return Principal{}, unauthenticated("a credential is needed", "Authorization: Bearer <API key or token>; commands take it from STEPWELL_API_KEY")
+		return Principal{}, unauthenticated("a credential is needed", "Authorization: Bearer <API key or token>")
 	}
 	refuse := func(message string) (Principal, error) {
 		return Principal{}, &stepwell.Error{Code: stepwell.CodeForbidden, Message: message, Hint: "without an API key the server talks to this machine only: stepwell keys create"}

@@ -41,11 +41,11 @@ func (o *Options) keyring() (*secret.Keyring, error) {
 		o.MasterKey.File = cmp.Or(o.MasterKey.File, o.MasterKey.Generated, key)
 	}
 	keys, err := secret.LateKeyring(o.MasterKey)
+	if err == nil && o.serves && o.shared() {
+		err = keys.Check()
+	}
 	if err != nil {
 		return nil, fmt.Errorf("secrets: %w", err)
-	}
-	if o.serves && o.shared() {
-		return keys, keys.Check()
 	}
 	return keys, nil
 }
