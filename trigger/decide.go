@@ -22,7 +22,7 @@ func (e *entry) decide(now, begun time.Time, grace time.Duration, backlog int) s
 	}
 	last := time.Unix(st.Last, 0)
 	due := e.plan.Due(last, now, schedule.Catchup{Misfire: e.Misfire, Window: e.catchUp(), Grace: grace + jitter, Limit: backlog - len(st.Pending), Runs: st.Fired})
-	if len(due) == 0 { // nothing of it is made up for
+	if len(due) == 0 { // no catch-up runs
 		e.skip(&st, last, now, DropMisfire, now)
 		st.Last = now.Unix()
 		return st

@@ -38,8 +38,8 @@ type Job struct {
 	Target      *Target `json:"callback,omitempty" shown:"always" doc:"What it starts. Defaults to the stored pipeline whose id is job_id. What a change leaves out stays as it was while it starts the same."`
 	Enabled     *bool   `json:"enabled,omitempty" shown:"always" doc:"Defaults to true."`
 
-	Misfire        schedule.Misfire `json:"misfire,omitempty" enum:"run_once,skip,run_all" doc:"What is made up for when nobody was there. Defaults to run_once."`
-	CatchUpSeconds int64            `json:"catch_up_seconds,omitempty" minimum:"0" maximum:"31622400" doc:"Nothing older is made up for: at most 366 days. Defaults to 7 days."`
+	Misfire        schedule.Misfire `json:"misfire,omitempty" enum:"run_once,skip,run_all" doc:"Which missed firings run after downtime. Defaults to run_once."`
+	CatchUpSeconds int64            `json:"catch_up_seconds,omitempty" minimum:"0" maximum:"31622400" doc:"The oldest missed firing that is caught up, at most 366 days. Defaults to 7 days."`
 	Overlap        schedule.Overlap `json:"overlap,omitempty" enum:"skip,queue_one,queue_all,cancel_running,allow" doc:"While an execution of the job runs. Defaults to skip, and to queue_all for jobs of type after."`
 	JitterSeconds  int64            `json:"jitter_seconds,omitempty" minimum:"0" maximum:"86400" doc:"Spreads firings."`
 	MaxRuns        int              `json:"max_runs,omitempty" minimum:"0" doc:"Defaults to no limit."`

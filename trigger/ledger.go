@@ -32,7 +32,7 @@ const (
 // Why firings are dropped.
 const (
 	DropOverlap = "overlap" // an execution of the job was running
-	DropMisfire = "misfire" // missed, and not made up for by the job's misfire and catch_up_seconds
+	DropMisfire = "misfire" // missed, and not caught up by the job's misfire and catch_up_seconds
 	DropPaused  = "paused"  // the job was paused
 	DropLimit   = "limit"   // too many firings were waiting
 	DropChanged = "changed" // the job was given another schedule
@@ -44,7 +44,7 @@ type Firing struct {
 	To        resource.Time `json:"to" doc:"The last of several that were dropped in a row for one reason; otherwise the same as scheduled_at."`
 	Count     int           `json:"count" doc:"How many times they are."`
 	Status    string        `json:"status" enum:"waiting,ran,caught_up,dropped,refused"`
-	Reason    resource.Ref  `json:"reason" doc:"Why it was dropped: overlap (an execution was running), misfire (missed, and not made up for), paused, limit (too many were waiting), changed (the job was given another schedule)."`
+	Reason    resource.Ref  `json:"reason" doc:"Why it was dropped: overlap (an execution was running), misfire (missed, and not caught up), paused, limit (too many were waiting), changed (the job was given another schedule)."`
 	Execution resource.Ref  `json:"execution_id"`
 	Error     resource.Ref  `json:"error" doc:"Why it was refused."`
 	After     resource.Ref  `json:"after" doc:"The execution that it follows."`

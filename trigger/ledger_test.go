@@ -94,7 +94,7 @@ func TestLedger(t *testing.T) {
 		}
 		r.ledger.refusing(nil)
 		r.die()
-		pass(5 * time.Hour) // 10:00 to 14:00 are missed, and the last of them is made up for
+		pass(5 * time.Hour) // 10:00 to 14:00 are missed, and the last of them is caught up
 		r.boot(process{})
 		pass(time.Minute)
 		if got := r.told("skip")[5:]; !slices.Equal(got, []string{"10:00-13:00 dropped ×4 misfire", "14:00 caught_up " + r.last("skip")}) {
@@ -113,7 +113,7 @@ func TestLedger(t *testing.T) {
 	})
 }
 
-// What was missed under run_all is made up for to the last, however short the outage: nothing of it counts as on time and
+// What was missed under run_all is caught up to the last, however short the outage: nothing of it counts as on time and
 // falls to the overlap of the others. 13 are missed, 13 are started.
 func TestRunAllDropsNothing(t *testing.T) {
 	for _, overlap := range []schedule.Overlap{"", schedule.OverlapQueueOne, schedule.OverlapCancelRunning, schedule.OverlapAllow} {
@@ -135,13 +135,13 @@ func TestRunAllDropsNothing(t *testing.T) {
 				}
 			}
 			if caught != 13 {
-				t.Errorf("%q: %d of 13 are made up for: %v", overlap, caught, r.told("a"))
+				t.Errorf("%q: %d of 13 are caught up: %v", overlap, caught, r.told("a"))
 			}
 		})
 	}
 }
 
-// A firing that is made up for under run_once waits for the execution that a crash has left running.
+// A catch-up firing under run_once waits for the execution that a crash has left running.
 func TestRunOnceWaits(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.job("a", cron("0 * * * *"), nil)

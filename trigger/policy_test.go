@@ -181,7 +181,7 @@ func TestOverlapUntold(t *testing.T) {
 	})
 }
 
-// What is made up for runs one after another, unless the job allows more.
+// Catch-up runs run one after another, unless the job allows more.
 func TestCatchUpInOrder(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.job("a", cron("0 * * * *"), func(j *trigger.Job) { j.Misfire = schedule.RunAll })

@@ -35,7 +35,7 @@ type firing struct {
 	Ended string `json:"ended,omitempty"` // the status of that
 	Again string `json:"again,omitempty"` // the backfill that repeats past firings
 	Held  bool   `json:"held,omitempty"`  // waits for an earlier execution
-	Late  bool   `json:"late,omitempty"`  // made up for, or backfilled: it is not dropped for an execution that runs
+	Late  bool   `json:"late,omitempty"`  // a catch-up run or a backfill: it is not dropped for an execution that runs
 	Fill  bool   `json:"fill,omitempty"`  // backfilled: the execution may be older than the wish
 	By    string `json:"by,omitempty"`    // the author of the backfill
 }

@@ -10,7 +10,10 @@ const docs = resolve(site, '..')
 const repository = resolve(docs, '..')
 const source = 'https://github.com/stepwell/stepwell'
 const groups = JSON.parse(readFileSync(join(site, 'order.json'), 'utf8'))
-const pages = readdirSync(docs).filter((name) => name.endsWith('.md') && name !== 'README.md').map((name) => name.slice(0, -3))
+const pages = readdirSync(docs, { recursive: true })
+  .filter((name) => name.endsWith('.md') && name !== 'README.md' && !name.startsWith('site'))
+  .map((name) => name.slice(0, -3))
+  .sort()
 
 function title(page) {
   const heading = readFileSync(join(docs, `${page}.md`), 'utf8').match(/^# (.+)$/m)
@@ -19,14 +22,10 @@ function title(page) {
 
 // A page that order.json does not name stands below "More", so that it can be found.
 function sidebar() {
-  const named = new Set(groups.flatMap((group) => group.pages))
-  const rest = pages.filter((page) => !named.has(page)).sort()
-  return [...groups, { title: 'More', pages: rest }]
-    .map(({ title: text, pages: wanted, collapsed }) => ({
-      text,
-      collapsed,
-      items: wanted.filter((page) => pages.includes(page)).map((page) => ({ text: title(page), link: `/${page}` })),
-    }))
+  const find = (wanted) => wanted.flatMap((name) => pages.filter((page) => page === name || (name.endsWith('/') && page.startsWith(name))))
+  const named = new Set(groups.flatMap((group) => find(group.pages)))
+  return [...groups, { title: 'More', pages: pages.filter((page) => !named.has(page)) }]
+    .map((group) => ({ text: group.title, items: find(group.pages).map((page) => ({ text: title(page), link: `/${page}` })) }))
     .filter((group) => group.items.length > 0)
 }
 
@@ -36,7 +35,8 @@ function target(href, page) {
   const [path, fragment] = href.split('#')
   const file = resolve(dirname(page), decodeURIComponent(path))
   const hash = fragment ? `#${fragment}` : ''
-  if (dirname(file) === docs && file.endsWith('.md')) return file.endsWith('/README.md') ? `/${hash}` : href
+  if (file === join(docs, 'README.md')) return `/${hash}`
+  if (file.startsWith(docs + '/') && file.endsWith('.md')) return href
   if (relative(repository, file).startsWith('..') || !existsSync(file)) throw new Error(`${relative(repository, page)}: no file for the link ${href}`)
   return `${source}/blob/main/${relative(repository, file)}${hash}`
 }
@@ -62,7 +62,7 @@ const resolver = {
   name: 'resolve-from-site',
   enforce: 'pre',
   resolveId(id, importer, options) {
-    if (importer && dirname(importer.split('?')[0]) === docs && /^vue($|\/)/.test(id)) {
+    if (importer?.startsWith(docs) && importer.split('?')[0].endsWith('.md') && /^vue($|\/)/.test(id)) {
       return this.resolve(id, join(site, 'package.json'), { skipSelf: true, ...options })
     }
   },
