@@ -4,9 +4,11 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"time"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/action"
+	"github.com/stepwell/stepwell/schedule"
 )
 
 // cronHandler is external.k8s.cronjob.
@@ -44,7 +46,7 @@ func (h *cronHandler) Run(ctx context.Context, call *action.Call) (any, error) {
 	}
 	out := map[string]any{"name": p.Name, "namespace": namespace, "cluster_id": cluster.id}
 	path := "/apis/batch/v1/namespaces/" + url.PathEscape(namespace) + "/cronjobs/" + url.PathEscape(p.Name)
-	var there job
+	var there cronJob
 	err = k.do(ctx, request{method: http.MethodGet, path: path}, &there)
 	found := err == nil
 	if err != nil && statusOf(err) != http.StatusNotFound {
@@ -61,40 +63,61 @@ func (h *cronHandler) Run(ctx context.Context, call *action.Call) (any, error) {
 		}
 		return out, nil
 	}
-	uid, err := h.apply(ctx, call, k, &p, path, namespace, found)
+	made, err := h.apply(ctx, call, k, &p, path, namespace, found)
 	if err != nil {
 		return nil, steer(err)
 	}
-	out["uid"] = uid
+	out["uid"] = made.Metadata.UID
+	if next, ok := made.next(h.clusters.o.Now()); ok {
+		out["next_schedule_time"] = next.UTC().Format(time.RFC3339)
+	}
 	return out, nil
 }
 
+// cronJob is the part of a CronJob that is used.
+type cronJob struct {
+	Metadata meta `json:"metadata"`
+	Spec     struct {
+		Schedule string `json:"schedule"`
+		TimeZone string `json:"timeZone"`
+		Suspend  bool   `json:"suspend"`
+	} `json:"spec"`
+}
+
+// next is when the controller starts the next job, which it does not tell; false: it starts none, or its notation is Kubernetes' alone.
+func (c *cronJob) next(now time.Time) (time.Time, bool) {
+	s, err := schedule.Parse(schedule.Spec{Cron: c.Spec.Schedule, Zone: c.Spec.TimeZone})
+	if err != nil || c.Spec.Suspend {
+		return time.Time{}, false
+	}
+	return s.Next(now)
+}
+
 // apply makes the CronJob what the parameters say, and its Secret.
-func (h *cronHandler) apply(ctx context.Context, call *action.Call, k *client, p *cronParams, path, namespace string, ours bool) (uid string, err error) {
+func (h *cronHandler) apply(ctx context.Context, call *action.Call, k *client, p *cronParams, path, namespace string, ours bool) (made cronJob, err error) {
 	id := &identity{instance: h.clusters.o.Instance(), execution: call.Execution, step: call.StepKey, key: call.IdempotencyKey()}
 	manifest, err := cronManifest(p, id, namespace)
 	if err != nil {
-		return "", err
+		return made, err
 	}
 	if err := h.clusters.allowImages(objectAt(manifest, "spec", "jobTemplate", "spec", "template", "spec")); err != nil {
-		return "", err
+		return made, err
 	}
 	query := url.Values{"fieldManager": {"stepwell"}, "fieldValidation": {"Strict"}}
 	if ours {
 		query.Set("force", "true")
 	}
-	var made job
 	if err := k.do(ctx, request{method: http.MethodPatch, path: path, query: query, kind: applyPatch, body: manifest}, &made); err != nil {
-		return "", err
+		return made, err
 	}
 	if len(p.EnvFromSecrets) == 0 {
-		return made.Metadata.UID, nil
+		return made, nil
 	}
 	secret := secretManifest(p.EnvFromSecrets, id, cronSecret(p.Name), namespace, made.Metadata.UID)
 	delete(secret, "immutable")
 	owner := secret["metadata"].(object)["ownerReferences"].([]any)[0].(object)
 	owner["kind"], owner["name"] = "CronJob", p.Name
-	return made.Metadata.UID, h.applySecret(ctx, k, secret, corePath(namespace, "secrets", cronSecret(p.Name)), query)
+	return made, h.applySecret(ctx, k, secret, corePath(namespace, "secrets", cronSecret(p.Name)), query)
 }
 
 // applySecret makes the Secret of a CronJob what it is to be, without reading it: that right is not needed.

@@ -99,6 +99,7 @@ func cronSpec() spec.Spec {
 			{Name: "name", Type: spec.String, Doc: "Its name."},
 			{Name: "namespace", Type: spec.String, Doc: "Its namespace."},
 			{Name: "cluster_id", Type: spec.String, Doc: "The cluster."},
+			{Name: "next_schedule_time", Type: spec.Time, Doc: "When it starts its next job, in UTC: from `schedule` and `time_zone`, without which the cluster's clock is taken for UTC. Not while it is suspended."},
 			{Name: "deleted", Type: spec.Boolean, Doc: "With `state: absent`: whether there was one."},
 		},
 		Examples: []spec.Example{{Title: "a nightly job in the cluster", YAML: "id: nightly\naction: external.k8s.cronjob\nparams:\n  name: cleanup\n  schedule: \"0 3 * * *\"\n  image: registry.example/cleanup:1"}},

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/action/kube"
@@ -88,6 +89,9 @@ func TestCronJobIsAppliedAndDeleted(t *testing.T) {
 	params := "name: nightly\nimage: any\nschedule: '0 3 * * *'\nenv_from_secrets: {TOKEN: geheim}"
 	first := r.outputs(r.ended(r.begin(kube.CronJobAction, params)))
 	again := r.outputs(r.ended(r.begin(kube.CronJobAction, strings.Replace(params, "0 3", "0 4", 1))))
+	if next, err := time.Parse(time.RFC3339, again["next_schedule_time"].(string)); err != nil || next.Hour() != 4 || next.Minute() != 0 || !next.After(time.Now()) || time.Until(next) > 24*time.Hour {
+		t.Errorf("the next job is due %v: %v", again["next_schedule_time"], err)
+	}
 	if first["uid"] != again["uid"] || first["uid"] == nil {
 		t.Errorf("applied twice: %v, %v", first, again)
 	}
@@ -98,6 +102,9 @@ func TestCronJobIsAppliedAndDeleted(t *testing.T) {
 	secret := r.cluster.Get(t, "/api/v1/namespaces/"+r.namespace+"/secrets/sw-env-nightly")
 	if owners := secret.At("metadata", "ownerReferences"); owners == nil {
 		t.Errorf("the Secret is nobody's: %v", secret)
+	}
+	if rests := r.outputs(r.ended(r.begin(kube.CronJobAction, params+"\nsuspend: true"))); rests["next_schedule_time"] != nil {
+		t.Errorf("suspended: %v", rests)
 	}
 	if gone := r.outputs(r.ended(r.begin(kube.CronJobAction, "name: nightly\nstate: absent"))); gone["deleted"] != true {
 		t.Errorf("deleted: %v", gone)
