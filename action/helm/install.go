@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/action"
@@ -99,10 +100,7 @@ func (i *installation) run(ctx context.Context) (any, error) {
 		return nil, err
 	}
 	if r != nil && r.pending() {
-		if err := i.unfinished(r, i.key); err != nil {
-			return nil, err
-		}
-		if err := i.repair(ctx, r); err != nil {
+		if err := i.recover(ctx, r); err != nil {
 			return nil, err
 		}
 		if r, err = i.read(ctx); err != nil {
@@ -120,6 +118,46 @@ func (i *installation) run(ctx context.Context) (any, error) {
 		return nil, err
 	}
 	return i.apply(ctx, r)
+}
+
+// recordRollback is the step's record of the last revision that it has made by a rollback, which has none of its labels.
+const recordRollback = "helm.rollback"
+
+// rollback is a revision that repairs one of the step.
+type rollback struct {
+	Revision int       `json:"revision"`
+	Machine  string    `json:"machine"`
+	Until    time.Time `json:"until"`
+}
+
+// recover repairs a pending release, if it may; else the error puts the step off, or ends it.
+func (i *installation) recover(ctx context.Context, r *release) error {
+	owned := work{Key: i.key}
+	raw, again, err := i.call.Host.Recall(ctx, recordRollback)
+	if err != nil {
+		return err
+	}
+	var before rollback
+	if again {
+		if err := json.Unmarshal(raw, &before); err != nil {
+			return action.Fail(&stepwell.Error{Code: stepwell.CodeInternal, Message: "record of the rollback", Err: err})
+		}
+	}
+	if r.Status == "pending-rollback" && before.Revision == r.Revision { // an attempt before this one was killed in its repair
+		r.key, r.meant, r.owner, r.until = i.key, r.Revision, before.Machine, before.Until
+		owned.Rollbacks = append(owned.Rollbacks, r.Revision)
+	}
+	if err := i.unfinished(r, i.key); err != nil {
+		return err
+	}
+	owned.Rollbacks = append(owned.Rollbacks, r.Revision+1)
+	if raw, err = json.Marshal(rollback{r.Revision + 1, machine(), i.ends()}); err != nil {
+		return action.Fail(err)
+	}
+	if err := errors.Join(i.call.Host.Record(ctx, recordRollback, raw), i.own(ctx, owned)); err != nil {
+		return err
+	}
+	return i.repair(ctx, r, true)
 }
 
 // prepare gathers what is to be installed, and its digest.
@@ -152,6 +190,9 @@ func (i *installation) apply(ctx context.Context, r *release) (any, error) {
 	}
 	if i.p.Rollback {
 		args = append(args, map[bool]string{true: "--atomic", false: "--rollback-on-failure"}[i.legacy])
+	}
+	if err := i.own(ctx, work{Key: i.key}); err != nil {
+		return nil, err
 	}
 	a, err := i.helm(ctx, i.values, args...)
 	if err != nil {

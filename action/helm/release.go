@@ -138,8 +138,9 @@ func (s *session) putOff(why string) error {
 	return action.Poll(now.Add(s.h.o.Pause), s.id(), state)
 }
 
-// repair brings a release out of a state that a killed helm has left: back to the last revision that was good, or away.
-func (s *session) repair(ctx context.Context, r *release) error {
+// repair brings a release out of a state that a killed helm has left: back to the last revision that was good, or away. It
+// may wait until all is ready or gone.
+func (s *session) repair(ctx context.Context, r *release, wait bool) error {
 	good, err := s.lastGood(ctx, r)
 	if err != nil {
 		return err
@@ -149,7 +150,7 @@ func (s *session) repair(ctx context.Context, r *release) error {
 		args = []string{"rollback", s.t.Release, strconv.Itoa(good)}
 	}
 	s.call.Log(fmt.Sprintf("revision %d of the release %s was left %s by a helm that has ended: %s", r.Revision, s.t.Release, r.Status, strings.Join(args, " ")))
-	a, err := s.helm(ctx, nil, append(args, s.waitFlag(true), "--timeout", s.t.limit().String())...)
+	a, err := s.helm(ctx, nil, append(args, s.waitFlag(wait), "--timeout", s.t.limit().String())...)
 	if err != nil {
 		return err
 	}

@@ -209,9 +209,11 @@ func (s *session) hide(values map[string]any) {
 
 // attempt says who works on the release: this process's machine and until when.
 func (s *session) labels(key, digest string, revision int) string {
-	until := time.Now().Add(2*s.t.limit() + grace).Unix() // with rollback_on_failure helm works as long again
-	return fmt.Sprintf("%s=%s,%s=%s,%s=%d,%s=%s,%s=%d", labelKey, key, labelDigest, digest, labelRevision, revision, labelMachine, machine(), labelUntil, until)
+	return fmt.Sprintf("%s=%s,%s=%s,%s=%d,%s=%s,%s=%d", labelKey, key, labelDigest, digest, labelRevision, revision, labelMachine, machine(), labelUntil, s.ends().Unix())
 }
+
+// ends is when a helm that begins now has certainly ended: with rollback_on_failure it works as long again.
+func (s *session) ends() time.Time { return time.Now().Add(2*s.t.limit() + grace) }
 
 // machine names the machine on which processes of the step can be seen.
 func machine() string {

@@ -85,13 +85,16 @@ func (s *session) uninstall(ctx context.Context, p *uninstallParams) (any, error
 		}
 	}
 	if !again {
-		raw, err := json.Marshal(found{First: r.First.UnixMilli(), Machine: machine(), Until: time.Now().Add(s.t.limit() + grace)})
+		raw, err := json.Marshal(found{First: r.First.UnixMilli(), Machine: machine(), Until: s.ends()})
 		if err == nil {
 			err = s.call.Host.Record(ctx, recordFound, raw)
 		}
 		if err != nil {
 			return nil, err
 		}
+	}
+	if err := s.own(ctx, work{First: r.First.UnixMilli(), Keep: p.KeepHistory}); err != nil {
+		return nil, err
 	}
 	return s.delete(ctx, r, p)
 }
