@@ -21,6 +21,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
+	"github.com/stepwell/stepwell/definition"
 	"github.com/stepwell/stepwell/settings"
 	"github.com/stepwell/stepwell/tooltest"
 )
@@ -369,7 +370,7 @@ func (p *page) validateYAML(t *testing.T, b *block, kind string) error {
 		return err
 	}
 	_, out, errs := command(t, "validate", "-o", "json", file)
-	var list []validated
+	var list []struct{ Problems definition.Problems }
 	if err := json.Unmarshal([]byte(out), &list); err != nil || len(list) != 1 {
 		return fmt.Errorf("%v: %s", err, errs)
 	}
