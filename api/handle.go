@@ -85,23 +85,10 @@ func remove(ifMatch string, revision int64, do func(revision int64) error) (*str
 	return nil, do(wanted)
 }
 
-// handle implements an operation of the table. Errors of fn are answered as a Problem.
+// handle implements an operation of the table. Errors of fn are answered as a Problem. It does nothing more than give fn a type that
+// all operations share: the compiler makes a copy of it for each.
 func handle[I, O any](s *server, id string, fn func(context.Context, *I) (*O, error), adjust ...func(*huma.Operation)) {
-	op, known := s.ops[id]
-	if !known || !s.todo[id] {
-		panic("api: the operation " + id + " is not in the table, or has a handler already")
-	}
-	delete(s.todo, id)
-	if s.local != nil {
-		s.offers[id] = func() { register(s, op, fn, adjust) }
-		return
-	}
-	register(s, op, fn, adjust)
-}
-
-// register describes an operation, and has it served.
-func register[I, O any](s *server, op *operation, fn func(context.Context, *I) (*O, error), adjust []func(*huma.Operation)) {
-	s.register(op, endpoint.Endpoint{In: reflect.TypeFor[I](), Out: reflect.TypeFor[O](), Call: func(ctx context.Context, in any) (any, error) {
+	s.handle(id, endpoint.Endpoint{In: reflect.TypeFor[I](), Out: reflect.TypeFor[O](), Call: func(ctx context.Context, in any) (any, error) {
 		out, err := fn(ctx, in.(*I))
 		if out == nil {
 			return nil, err
@@ -110,6 +97,20 @@ func register[I, O any](s *server, op *operation, fn func(context.Context, *I) (
 	}}, adjust)
 }
 
+func (s *server) handle(id string, e endpoint.Endpoint, adjust []func(*huma.Operation)) {
+	op, known := s.ops[id]
+	if !known || !s.todo[id] {
+		panic("api: the operation " + id + " is not in the table, or has a handler already")
+	}
+	delete(s.todo, id)
+	if s.local != nil {
+		s.offers[id] = func() { s.register(op, e, adjust) }
+		return
+	}
+	s.register(op, e, adjust)
+}
+
+// register describes an operation, and has it served.
 func (s *server) register(op *operation, e endpoint.Endpoint, adjust []func(*huma.Operation)) {
 	described := s.describeOperation(op)
 	for _, f := range adjust {

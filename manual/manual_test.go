@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -70,5 +71,58 @@ func TestFill(t *testing.T) {
 	want := "one two three\nfour five\n\n  name   a list\n         whose\n         line\n         is\n         long\nend"
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// TestManPage: the page of a command says all that its help does, and no text of it is read as a command of the formatter.
+func TestManPage(t *testing.T) {
+	root := tree()
+	things, _, err := root.Find([]string{"things"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	things.Long = "Manage `all` things.\n.hidden is no command\n\n  tool things list \\\n    --all\n\nThe end."
+	things.Example = "  tool things list"
+	things.Flags().StringP("size", "s", "big", "the `size` of things")
+	things.Flags().Bool("secret", false, "")
+	if err := things.Flags().MarkHidden("secret"); err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	if err := manual.WriteMan(&b, things, "tool 1", time.Unix(0, 0).UTC()); err != nil {
+		t.Fatal(err)
+	}
+	want := `.nh
+.TH "TOOL-THINGS" "1" "Jan 1970" "tool 1" "Stepwell"
+.SH NAME
+tool\-things \- Manage things, of which there are so many that this line does not fit at all
+.SH SYNOPSIS
+\fBtool things [flags]\fP
+.SH DESCRIPTION
+Manage \fBall\fP things.
+\&.hidden is no command
+.PP
+.nf
+  tool things list \e
+    \-\-all
+.PP
+.fi
+The end.
+.SH OPTIONS
+.TP
+\fB\-h\fP, \fB\-\-help\fP
+help for things
+.TP
+\fB\-s\fP, \fB\-\-size\fP \fIsize\fP
+the size of things (default big)
+.SH EXAMPLE
+.nf
+  tool things list
+.fi
+.SH SEE ALSO
+\fBtool(1)\fP, \fBtool\-things\-list(1)\fP, \fBtool\-things\-start(1)\fP
+`
+	if b.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", b.String(), want)
 	}
 }
