@@ -5,7 +5,7 @@ package definition
 // owns the result.
 func Schema() map[string]any {
 	schema := documentShape.JSONSchema("", map[string]any{
-		"version":       map[string]any{"type": []any{"string", "number"}, "description": "The author's version of the document; Stepwell numbers stored versions itself."},
+		"version":       map[string]any{"anyOf": []any{map[string]any{"type": "string"}, map[string]any{"type": "number"}}, "description": "The author's version of the document; Stepwell numbers stored versions itself."},
 		"parameters":    list("Typed inputs of the pipeline, visible as params.<name>.", "parameter", 0),
 		"settings":      ref("settings", "How executions of the pipeline run."),
 		"steps":         list("The steps. They run as soon as what they depend on has ended.", "step", 1),
@@ -81,7 +81,7 @@ func stepSchema() map[string]any {
 	s := stepShape.JSONSchema("One step: exactly one of action, pipeline, steps and module.", map[string]any{
 		"steps":        list("A group: steps that run together, usually once per element of for_each.", "step", 1),
 		"depends_on":   words("Ids of steps beside this one that must end first."),
-		"condition":    map[string]any{"type": []any{"string", "boolean"}, "description": "Expression, with or without {{ }}; when it is false the step is skipped."},
+		"condition":    map[string]any{"anyOf": []any{map[string]any{"type": "string"}, map[string]any{"type": "boolean"}}, "description": "Expression, with or without {{ }}; when it is false the step is skipped."},
 		"retry":        ref("retry", "Retry policy of this step."),
 		"for_each":     ref("for_each", "Runs the step once per element."),
 		"max_failures": failuresSchema(),
@@ -90,7 +90,7 @@ func stepSchema() map[string]any {
 	})
 	var kinds []any
 	for _, kind := range []string{"action", "pipeline", "steps", "module"} {
-		kinds = append(kinds, map[string]any{"required": []any{kind}})
+		kinds = append(kinds, map[string]any{"required": []any{kind}, "properties": map[string]any{kind: true}}) // strict validators want it named here
 	}
 	s["oneOf"] = kinds
 	s["dependentRequired"] = map[string]any{"as": []any{"for_each"}, "max_concurrency": []any{"for_each"}, "max_failures": []any{"for_each"}, "config": []any{"module"}, "settings": []any{"action"}}
