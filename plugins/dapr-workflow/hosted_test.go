@@ -1,12 +1,17 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/stepwell/stepwell/store"
 )
 
 // defined is the input of stepwell.run for the text of a pipeline.
@@ -178,5 +183,24 @@ func TestHostedPipelines(t *testing.T) {
 		if got := h.simulate(t, RunWorkflow, "i", input).run().end(); !strings.HasPrefix(got, "FAILED ") {
 			t.Errorf("%s: %s", input, got)
 		}
+	}
+}
+
+// TestHostedLines: the log lines of steps come with their execution and step.
+func TestHostedLines(t *testing.T) {
+	said := make(chan string, 10)
+	h, err := newHosting(hostingOptions{Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Lines: func(l store.LogLine, execution string) { said <- execution + " " + l.StepKey + " " + l.Message }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- h.serve(ctx, func(ctx context.Context) error { <-ctx.Done(); return nil }) }()
+	defer func() { stop(); <-served }()
+	if got := h.simulate(t, RunWorkflow, "i", defined("name: p\nsteps:\n  - {id: a, action: util.log, params: {message: hello}}\n", `{}`)).run().end(); got != "COMPLETED" {
+		t.Fatal(got)
+	}
+	if got := <-said; got != "i a hello" {
+		t.Errorf("it says %q", got)
 	}
 }

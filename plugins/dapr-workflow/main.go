@@ -16,6 +16,7 @@ import (
 	"syscall"
 
 	"github.com/stepwell/stepwell/api/client"
+	"github.com/stepwell/stepwell/store"
 )
 
 func main() {
@@ -58,6 +59,9 @@ func run(ctx context.Context, args []string, env func(string) string) error {
 		return w.serve(ctx, *sidecar)
 	}
 	hosts.Token, hosts.Log = w.token, w.log
+	hosts.Lines = func(l store.LogLine, execution string) {
+		w.log.Info("step says", "execution", execution, "step", l.StepKey, "attempt", l.Attempt, "level", l.Level, "message", l.Message, "metadata", string(l.Attrs))
+	}
 	if hosts.DaprPort, err = strconv.Atoi(cmp.Or(env("DAPR_HTTP_PORT"), "3500")); err != nil {
 		return fmt.Errorf("DAPR_HTTP_PORT: %w", err)
 	}
