@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stepwell/stepwell/action/service/daprtest"
 )
@@ -84,9 +85,15 @@ func (r *daprRig) doctor(env ...string) string {
 // said checks what the doctor finds.
 func (r *daprRig) said(want string, env ...string) {
 	r.t.Helper()
-	if got := r.doctor(env...); !strings.Contains(got, want) {
-		r.t.Errorf("the doctor says\n%s\nwant %q", got, want)
+	got := r.doctor(env...)
+	for range 20 { // a sidecar that is still starting answers 500
+		if strings.Contains(got, want) {
+			return
+		}
+		time.Sleep(500 * time.Millisecond)
+		got = r.doctor(env...)
 	}
+	r.t.Errorf("the doctor says\n%s\nwant %q", got, want)
 }
 
 // A server with another DAPR_API_TOKEN than its sidecar's publishes, mirrors and schedules nothing, runs its executions all the same, and

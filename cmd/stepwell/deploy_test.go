@@ -151,7 +151,7 @@ func units(t *testing.T) (all []deployed) {
 	for _, e := range entries {
 		d := deployed{place: e.Name(), env: map[string]string{}}
 		for line := range strings.Lines(readDeploy(t, "systemd/"+e.Name())) {
-			if command, ok := strings.CutPrefix(line, "ExecStart=/usr/local/bin/stepwell "); ok {
+			if command, ok := strings.CutPrefix(line, "ExecStart=stepwell "); ok {
 				d.args = strings.Fields(command)
 			}
 			if strings.HasPrefix(line, "Environment=") || strings.HasPrefix(line, "#") {
