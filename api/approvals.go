@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -121,6 +122,45 @@ func (s *server) approvalOf(execution, pipeline string, a *engine.Await) Approva
 	return v
 }
 
+// mostDecided bounds the approvals that an answer to why names one by one.
+const mostDecided = 20
+
+// approvable gives steps that wait for an approval a reason of their own, with the command that decides it. step is the
+// one that was asked about, "" for the execution.
+func (s *server) approvable(ctx context.Context, execution, step string, reasons []engine.Reason) ([]engine.Reason, error) {
+	at := slices.IndexFunc(reasons, func(r engine.Reason) bool { return r.Code == engine.WhySignal })
+	if at < 0 {
+		return reasons, nil
+	}
+	awaits, err := s.o.Signals.Awaiting(ctx, execution)
+	switch stepwell.CodeOf(err) {
+	case stepwell.CodeNotFound, stepwell.CodeConflict: // it runs elsewhere, or has just ended
+		return reasons, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	rest := reasons[at].Steps
+	var own []engine.Reason
+	for i := range awaits {
+		key := awaits[i].Key
+		k := slices.Index(rest, key)
+		if !strings.HasPrefix(awaits[i].External, approvalPrefix) || k < 0 && key != step || len(own) == mostDecided {
+			continue
+		}
+		if k >= 0 {
+			rest = slices.Delete(rest, k, k+1)
+		}
+		own = append(own, engine.Reason{Code: engine.WhySignal, Steps: []string{key},
+			Message: fmt.Sprintf("%s waits for an approval: stepwell approvals approve %s.%s", key, execution, key)})
+	}
+	if len(own) > 0 && len(rest) == 0 && step == "" {
+		return slices.Replace(reasons, at, at+1, own...), nil
+	}
+	reasons[at].Steps = rest
+	return slices.Insert(reasons, at+1, own...), nil
+}
+
 // ApprovalPath is the parameter of operations on one.
 type ApprovalPath struct {
 	ID string `path:"approval_id" maxLength:"400"`
@@ -128,7 +168,7 @@ type ApprovalPath struct {
 
 // approval finds a decision that is waited for.
 func (s *server) approval(ctx context.Context, id string) (*Approval, error) {
-	missing := &stepwell.Error{Code: stepwell.CodeNotFound, Message: "nobody waits for the decision " + stepwell.Clip(id, 100), Hint: "it may have been made already; GET " + prefix + "/approvals lists those that are open"}
+	missing := &stepwell.Error{Code: stepwell.CodeNotFound, Message: "nobody waits for the decision " + stepwell.Clip(id, 100), Hint: "it may have been made already; `stepwell approvals list` (GET " + prefix + "/approvals) shows those that are open"}
 	execution, step, ok := strings.Cut(id, ".")
 	if !ok {
 		return nil, missing

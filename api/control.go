@@ -149,6 +149,9 @@ func (s *server) why(ctx context.Context, in *whyInput) (*answer[WhyAnswer], err
 	if err != nil {
 		return nil, err
 	}
+	if reasons, err = s.approvable(ctx, x.ID, in.Step, reasons); err != nil {
+		return nil, err
+	}
 	out := WhyAnswer{make([]Reason, 0, len(reasons))}
 	for _, r := range reasons {
 		if r.Steps == nil {

@@ -148,7 +148,11 @@ func (s *server) route(w http.ResponseWriter, r *http.Request) {
 		s.write(w, p.bounded())
 		return
 	}
-	s.refuse(w, r, notFound("there is nothing at %s", stepwell.Clip(r.URL.Path, 200)))
+	if r.URL.Path == "/" && strings.Contains(r.Header.Get("Accept"), "text/html") { // a browser
+		http.Redirect(w, r, "/docs", http.StatusFound)
+		return
+	}
+	s.refuse(w, r, stepwell.Errorf(stepwell.CodeNotFound, "the API is described at /docs", "there is nothing at %s", stepwell.Clip(r.URL.Path, 200)))
 }
 
 // refuse answers an error.

@@ -186,6 +186,12 @@ func TestHeaders(t *testing.T) {
 
 func TestPage(t *testing.T) {
 	r := newRig(t)
+	if got := r.do("", "GET", "/", nil).is(404); !strings.Contains(string(got.body), "the API is described at /docs") {
+		t.Errorf("the root: %s", got.body)
+	}
+	if got := r.do("", "GET", "/", nil, "Accept", "text/html,*/*").is(200); !strings.Contains(string(got.body), "<title>Stepwell API") {
+		t.Errorf("the root in a browser: %s", got.body)
+	}
 	page := r.do("", "GET", "/docs", nil).is(200)
 	if regexp.MustCompile(`(src|href)="(https?:)?//`).Match(page.body) || !strings.Contains(page.header.Get("Content-Security-Policy"), "default-src 'none'") {
 		t.Errorf("the page needs the network: %s", page.body)

@@ -4,12 +4,14 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"log"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
 	"os"
+	"strconv"
 	"time"
 
 	"golang.org/x/net/netutil"
@@ -33,7 +35,7 @@ func listen(ctx context.Context, o *ServerOptions) (net.Listener, error) {
 			err = op.Err // without the address, which is said already
 		}
 		return nil, &stepwell.Error{Code: stepwell.CodeUnavailable, Message: "cannot listen on " + o.Listen,
-			Hint: "another program uses the address, or it is not one of this machine; `stepwell doctor` looks", Err: err}
+			Hint: "choose another: stepwell serve --listen " + otherAddress(o.Listen), Err: err}
 	}
 	proxies, err := access.NewProxies(o.Access.Proxies...)
 	if err != nil {
@@ -44,6 +46,17 @@ func listen(ctx context.Context, o *ServerOptions) (net.Listener, error) {
 		l = tls.NewListener(l, o.TLS)
 	}
 	return l, nil
+}
+
+// otherAddress suggests another port of the machine, and how the commands find the server there.
+func otherAddress(listen string) string {
+	next := 8011
+	if _, port, err := net.SplitHostPort(listen); err == nil {
+		if n, err := strconv.Atoi(port); err == nil && 0 < n && n < 65535 {
+			next = n + 1
+		}
+	}
+	return fmt.Sprintf("127.0.0.1:%d, and export STEPWELL_SERVER=http://127.0.0.1:%[1]d", next)
 }
 
 func (s *Server) newHTTP(h http.Handler) *http.Server {

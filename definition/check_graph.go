@@ -27,6 +27,7 @@ func (c *checker) graph(s *scope) {
 	for i := range s.list {
 		c.dependencies(s, i)
 		c.families(s, i)
+		c.rule(s, i)
 	}
 	topo := s.kahn()
 	if len(topo) < len(s.list) {
@@ -77,6 +78,32 @@ func (c *checker) dependencies(s *scope, i int) {
 		deps = append(deps, int32(i-1))
 	}
 	s.deps[i] = deps
+}
+
+// rule warns of a trigger rule that waits for a failure after which settings.fail_fast starts nothing. Handlers are not
+// subject to it; a dependency with on_failure: continue, or spawned later, may bring about what the rule waits for.
+func (c *checker) rule(s *scope, i int) {
+	step := &s.list[i]
+	kind := c.def.Settings.FailFast
+	if step.TriggerRule != "all_done" && step.TriggerRule != "one_failed" || kind == FailFastOff || len(s.deps[i]) == 0 || s.path == "on_failure" || s.path == "finally" {
+		return
+	}
+	for _, name := range step.DependsOn {
+		if _, known := s.index[name]; !known {
+			return
+		}
+	}
+	for _, j := range s.deps[i] {
+		if s.list[j].OnFailure == "continue" {
+			return
+		}
+	}
+	shown := "true"
+	if kind == FailFastCancel {
+		shown = string(kind)
+	}
+	c.Warn(posOf(step, "trigger_rule"), spec.ElementPath(s.path, i)+".trigger_rule", fmt.Sprintf("%q does not start after a failure while settings.fail_fast is %s", step.ID, shown),
+		"set fail_fast: false in settings, or move the step to finally")
 }
 
 // usual adds the default dependencies of an action's steps when the document names none.

@@ -54,3 +54,26 @@ func TestMergeKey(t *testing.T) {
 		}
 	}
 }
+
+// TestTriggerRuleWarnings: a rule that waits for a failure after which fail_fast starts nothing is a warning.
+func TestTriggerRuleWarnings(t *testing.T) {
+	const first, second = "\nsteps:\n  - {id: a, action: util.noop", "}\n  - {id: b, action: util.noop, depends_on: [a], trigger_rule: "
+	for _, c := range []struct{ name, text, want string }{
+		{"the default", first + second + "all_done}", `"b" does not start after a failure while settings.fail_fast is true`},
+		{"true", "\nsettings: {fail_fast: true}" + first + second + "one_failed}", "fail_fast is true"},
+		{"cancel", "\nsettings: {fail_fast: cancel}" + first + second + "one_failed}", "fail_fast is cancel"},
+		{"false", "\nsettings: {fail_fast: false}" + first + second + "one_failed}", ""},
+		{"a tolerated failure", first + ", on_failure: continue" + second + "all_done}", ""},
+		{"a rule that wants no failure", first + second + "none_failed}", ""},
+		{"handlers", "\nsteps: [{id: x, action: util.noop}]" + strings.Replace(first, "steps", "finally", 1) + second + "all_done}", ""},
+		{"inside a group", "\nsteps:\n- id: g\n  steps:" + strings.TrimPrefix(first, "\nsteps:") + second + "all_done}", "fail_fast is true"},
+	} {
+		problems := definition.Check(parsed(t, "name: x"+c.text+"\n", definition.ParseOptions{}), actions(), "")
+		if c.want == "" && len(problems) == 0 {
+			continue
+		}
+		if len(problems) != 1 || problems.Err() != nil || c.want == "" || !strings.Contains(problems[0].Message, c.want) {
+			t.Errorf("%s: %v, want %q", c.name, problems, c.want)
+		}
+	}
+}

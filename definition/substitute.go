@@ -136,7 +136,7 @@ func (s *substitution) resolve(placeholder string, inTemplate bool, pos Pos) (va
 	if hasFallback {
 		return fallback, false, true
 	}
-	s.report.Fail(pos, s.path(), "${"+name+"} has no value", "set the variable, or write ${"+name+":-default}")
+	s.report.Fail(pos, s.path(), "${"+name+"} has no value", "set the variable, or write ${"+name+":-default}; for the shell's variable write $"+name+" or $${"+name+"}")
 	return "", false, false
 }
 

@@ -29,7 +29,7 @@ func (e *examination) listener(ctx context.Context) {
 		_ = l.Close() // it was only tried
 		e.fine("port", "%s is free", e.Listen)
 	case e.holder != "":
-		e.fine("port", "%s is in use; the database is too, by process %s", e.Listen, e.holder)
+		e.fine("port", "%s is in use: by process %s, which has the database, if that is a server; else by another program", e.Listen, e.holder)
 	default:
 		e.fail("port", "stop the other program, or use another --listen", "%v", err)
 	}

@@ -23,7 +23,7 @@ func Suggest(cmd *cobra.Command, word string) []string {
 			if !c.IsAvailableCommand() {
 				continue
 			}
-			for _, name := range append([]string{c.Name()}, c.Aliases...) {
+			for _, name := range slices.Concat([]string{c.Name()}, c.Aliases, c.SuggestFor) {
 				names = append(names, name)
 				named[name] = append(named[name], c.CommandPath())
 			}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -386,6 +387,10 @@ func (l *Library) suggest(ctx context.Context, name string, missing error) error
 	if !ok || e.Code != stepwell.CodeNotFound {
 		return missing
 	}
+	if strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml") {
+		e.Hint = "store it first: stepwell pipelines create " + stepwell.Clip(name, 200)
+		return missing
+	}
 	var f Filter
 	f.Limit = 1000
 	list, err := l.List(ctx, &f)
@@ -421,7 +426,7 @@ func taken(err error, name string, isNew bool) error {
 	case stepwell.CodeOf(err) != stepwell.CodeConflict:
 		return err
 	case isNew:
-		return &stepwell.Error{Code: stepwell.CodeConflict, Message: fmt.Sprintf("a pipeline named %q exists already", name), Hint: "update that one, or use another name"}
+		return &stepwell.Error{Code: stepwell.CodeConflict, Message: fmt.Sprintf("a pipeline named %q exists already", name), Hint: "`stepwell pipelines update " + name + " FILE` stores a new version of it; or use another name"}
 	}
 	return &stepwell.Error{Code: stepwell.CodeConflict, Message: fmt.Sprintf("the pipeline %q cannot be stored", name), Err: err}
 }

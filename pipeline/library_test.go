@@ -53,7 +53,7 @@ func TestNamesAndRevisions(t *testing.T) {
 	a, b := r.create(doc("a", "1")), r.create(doc("b", "1"))
 	_, err := r.Create(t.Context(), &pipeline.Draft{Document: []byte(doc("a", "2"))}, "")
 	wantCode(t, err, stepwell.CodeConflict)
-	if err.Error() != `a pipeline named "a" exists already` || stepwell.HintOf(err) != "update that one, or use another name" {
+	if err.Error() != `a pipeline named "a" exists already` || stepwell.HintOf(err) != "`stepwell pipelines update a FILE` stores a new version of it; or use another name" {
 		t.Errorf("%v (%s)", err, stepwell.HintOf(err))
 	}
 	_, err = r.Update(t.Context(), b.ID, store.AnyRevision, with(doc("a", "2")))

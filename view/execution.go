@@ -227,6 +227,22 @@ func WritePreview(w io.Writer, a *api.PreviewAnswer) error {
 	return nil
 }
 
+// NoLogs says that an execution has logged no line, or none that was asked for, and why it failed.
+func NoLogs(x *api.ExecutionDetail, some bool) string {
+	text := "no lines were logged"
+	if some {
+		text = "no such lines were logged"
+	}
+	e := x.Error
+	if e == nil {
+		return text
+	}
+	if e.Step == "" {
+		return text + "; the execution failed: " + OneLine(e.Message, 2000)
+	}
+	return text + "; failed at " + Printable(e.Step) + ": " + OneLine(e.Message, 2000)
+}
+
 // WriteReasons writes a line for each reason, with the keys of its steps.
 func WriteReasons(w io.Writer, reasons []api.Reason) (err error) {
 	for _, reason := range reasons {

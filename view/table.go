@@ -107,6 +107,22 @@ func writeValues(w io.Writer, indent string, o map[string]any) {
 	}
 }
 
+// WriteWarnings writes a line for each warning of an answer.
+func WriteWarnings(w io.Writer, warnings any) (err error) {
+	list, _ := warnings.([]any)
+	for _, one := range list {
+		v, _ := one.(map[string]any)
+		line := "warning: " + OneLine(fmt.Sprint(v["message"]), 500)
+		if hint, _ := v["hint"].(string); hint != "" {
+			line += " (" + OneLine(hint, 500) + ")"
+		}
+		if _, err = fmt.Fprintln(w, line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // LongCell is Cell for a value that has a line to itself.
 func LongCell(v any) string {
 	if s, ok := v.(string); ok {

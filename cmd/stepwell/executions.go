@@ -22,7 +22,7 @@ func (p *program) newExecutionsCommand() *cobra.Command {
 		Long: "Show, steer and repeat executions. An ID may be shortened to a beginning that no other has; last is\n" +
 			"the newest execution.\n\n" +
 			"While another process runs executions on the database, cancel, pause, resume and restart ask\n" +
-			"that process; otherwise they do it here, and run the execution on to its end.\n\n" +
+			"that process (retry does with --server); otherwise they do it here, and run it on to its end.\n\n" +
 			"With --server, or STEPWELL_SERVER, they ask a server instead of the database; the API key is that\n" +
 			"of STEPWELL_API_KEY.",
 		Args: p.unknownCommand,

@@ -121,9 +121,10 @@ func hasEnded(x *api.ExecutionDetail, hint string) error {
 func (p *program) newCancelCommand() *cobra.Command {
 	var body api.CancelRequest
 	cmd := &cobra.Command{
-		Use:   "cancel ID",
-		Short: "Stop an execution; its finally steps still run",
-		Args:  arguments(1, 1, "ID"),
+		Use:        "cancel ID",
+		Short:      "Stop an execution; its finally steps still run",
+		SuggestFor: []string{"stop"},
+		Args:       arguments(1, 1, "ID"),
 	}
 	cmd.Flags().StringVar(&body.Reason, "reason", "", "`text` that says why")
 	return p.changing(cmd, func([]string) *change {

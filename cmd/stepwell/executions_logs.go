@@ -75,6 +75,13 @@ func (p *program) logs(ctx context.Context, server *client.Client, c *connection
 		}
 		f.Cursor, more = page.Next, page.Next != ""
 	}
+	if !f.follow && last == 0 {
+		x, err := server.Execution(ctx, f.ID)
+		if err == nil {
+			_, err = fmt.Fprintln(p.err, view.NoLogs(x, f.Step+f.Level != "" || f.since > 0))
+		}
+		return err
+	}
 	if !f.follow {
 		return nil
 	}

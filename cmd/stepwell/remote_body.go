@@ -163,10 +163,15 @@ func (p *program) shown(c *connection, answer object, line string, args ...any) 
 	if c.output.value == "json" {
 		return view.WriteJSON(p.out, answer)
 	}
+	warnings := answer["warnings"]
+	delete(answer, "warnings")
 	if line != "" {
 		if _, err := fmt.Fprintf(p.out, line+"\n", args...); err != nil {
 			return err
 		}
 	}
-	return view.WriteObject(p.out, answer)
+	if err := view.WriteObject(p.out, answer); err != nil {
+		return err
+	}
+	return view.WriteWarnings(p.err, warnings)
 }

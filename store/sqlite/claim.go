@@ -68,7 +68,7 @@ func (s *Store) holder() string {
 
 func (s *Store) claimed(by string) error {
 	return &stepwell.Error{Code: stepwell.CodeConflict, Message: fmt.Sprintf("another process%s runs the executions of %s", by, s.path),
-		Hint: "use another --db, or stop the other process"}
+		Hint: "to ask it, if it is a server: --server URL (or STEPWELL_SERVER); to work beside it: --data DIR"}
 }
 
 // unclaim leaves the empty file: removing it would race with the next one to claim.

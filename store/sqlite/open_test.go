@@ -174,7 +174,7 @@ func TestExclusive(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store.db")
 	holder := open(t, Options{Path: path, Exclusive: true})
 	_, err := Open(t.Context(), Options{Path: path, Exclusive: true})
-	wantError(t, err, stepwell.CodeConflict, path, fmt.Sprintf("pid %d", os.Getpid()), "use another --db, or stop the other process")
+	wantError(t, err, stepwell.CodeConflict, path, fmt.Sprintf("pid %d", os.Getpid()), "--server URL (or STEPWELL_SERVER); to work beside it: --data DIR")
 	guest := open(t, Options{Path: path})
 	if err := guest.PutRequest(t.Context(), store.Request{Execution: "x", Kind: "cancel"}); err != nil {
 		t.Error(err)
