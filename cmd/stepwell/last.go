@@ -30,7 +30,7 @@ func (n *lastOf) resolve(ctx context.Context, client *client.Client, args []stri
 	if name != last {
 		return nil
 	}
-	rows, err := pages(ctx, client, pathTo(n.path), n.items, url.Values{}, 1)
+	rows, err := client.Pages(ctx, pathTo(n.path), n.items, url.Values{}, 1)
 	if err != nil {
 		return err
 	}

@@ -3,13 +3,11 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
 	"os"
 	"os/signal"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -40,21 +38,27 @@ type connection struct {
 	lasts  bool    // for as long as it takes
 	newest *lastOf // what "last" as the first argument stands for; nil: nothing
 	flags  *pflag.FlagSet
+	served bool                 // only a server can answer: there are no flags for a database
 	own    func(*pflag.FlagSet) // adds the command's own flags, which come first; nil: none
 }
 
 func (c *connection) add(p *program, f *pflag.FlagSet) {
-	p.settings.addDB(f)
+	if !c.served {
+		p.settings.addDB(f)
+	}
 	c.addServer(f, format(f, "text", "json"))
 }
 
 func (c *connection) addServer(f *pflag.FlagSet, output *choice) {
 	c.flags, c.output = f, output
-	usual := ", else " + defaultServer + " if one answers there"
-	if c.here {
-		usual = ""
+	usual := " to ask instead of the database; else STEPWELL_SERVER, else " + defaultServer + " if one answers there"
+	switch {
+	case c.served:
+		usual = " to ask; else STEPWELL_SERVER, else " + defaultServer
+	case c.here:
+		usual = " to ask instead of the database; else STEPWELL_SERVER"
 	}
-	f.StringVar(&c.server, "server", "", "`URL` of a server to ask instead of the database; else STEPWELL_SERVER"+usual)
+	f.StringVar(&c.server, "server", "", "`URL` of a server"+usual)
 }
 
 // elsewhere reports whether a server is named, by --server or STEPWELL_SERVER. --data and --db name a database instead.
@@ -88,7 +92,7 @@ func (p *program) calling(c *connection, f func(ctx context.Context, client *cli
 	var err error
 	if named || !c.here && !chosen {
 		err = p.callServer(alive, c, f)
-		if named || !errors.Is(err, syscall.ECONNREFUSED) || c.flags == nil || !c.makes && !app.DatabaseExists(p.settings.db) {
+		if named || c.served || !errors.Is(err, syscall.ECONNREFUSED) || c.flags == nil || !c.makes && !app.DatabaseExists(p.settings.db) {
 			return interrupted(alive, err)
 		}
 		fmt.Fprintf(p.err, "no server answers at %s: working on %s\n", defaultServer, p.settings.shownDB())
@@ -203,44 +207,6 @@ func pathTo(parts ...string) string {
 // object is one JSON object of an answer.
 type object = map[string]any
 
-// pages lists everything under a path, page by page, at most so many; items is the list's name in the answer.
-func pages(ctx context.Context, client *client.Client, path, items string, query url.Values, most int) ([]object, error) {
-	all := []object{}
-	for most > len(all) {
-		var page map[string]json.RawMessage
-		query.Set("limit", strconv.Itoa(min(100, most-len(all))))
-		if err := client.Call(ctx, "GET", path, query, nil, &page); err != nil {
-			return nil, err
-		}
-		var rows []object
-		if err := decodeAnswer(page[items], &rows); err != nil {
-			return nil, err
-		}
-		all = append(all, rows...)
-		var next string
-		if raw, ok := page["next_cursor"]; ok {
-			if err := json.Unmarshal(raw, &next); err != nil {
-				return nil, fmt.Errorf("answer: %w", err)
-			}
-		}
-		if next == "" || len(rows) == 0 {
-			break
-		}
-		query.Set("cursor", next)
-	}
-	return all, nil
-}
-
-func decodeAnswer(raw json.RawMessage, v any) error {
-	if len(raw) == 0 {
-		return nil
-	}
-	if err := json.Unmarshal(raw, v); err != nil {
-		return fmt.Errorf("the server's answer is not understood: %w", err)
-	}
-	return nil
-}
-
 // answered shows what a call has given: the JSON, or a line for people.
 func (p *program) answered(c *connection, answer any, line string, args ...any) error {
 	if c.output.value == "json" {
@@ -320,7 +286,11 @@ func (r *request) table(rows []object, columns []view.Column, none string) error
 
 // verb makes a command that calls one path of one object, such as `schedules pause ID`.
 func (p *program) verb(use, short, method string, path func(id string) string, line string) *cobra.Command {
-	return p.asking(use, short, func(ctx context.Context, r *request) error {
+	return p.verbOver(&connection{}, use, short, method, path, line)
+}
+
+func (p *program) verbOver(c *connection, use, short, method string, path func(id string) string, line string) *cobra.Command {
+	return p.askingOver(c, use, short, func(ctx context.Context, r *request) error {
 		answer, err := r.call(ctx, method, path(r.args[0]), nil, nil)
 		if err != nil {
 			return err
@@ -331,10 +301,17 @@ func (p *program) verb(use, short, method string, path func(id string) string, l
 
 // group makes a command that only has others below it.
 func (p *program) group(name string, aliases []string, short, long string, subs ...*cobra.Command) *cobra.Command {
-	cmd := &cobra.Command{Use: name, Aliases: aliases, Short: short, Args: p.unknownCommand,
-		Long: long + "\n\nIt asks a server: --server URL, else STEPWELL_SERVER, else " + defaultServer + ". The API key is that\nof STEPWELL_API_KEY. With --data or --db, or when no server is named and none answers, it works on the\n" +
-			"database itself: changes need it for themselves, and what is started runs in this process until it has ended.",
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
+	cmd := p.servedGroup(name, short, long, subs...)
+	cmd.Aliases = aliases
+	cmd.Long += " With --data or --db, or when no server is named and none answers, it works on the\n" +
+		"database itself: changes need it for themselves, and what is started runs in this process until it has ended."
+	return cmd
+}
+
+// servedGroup makes a group of commands that only a server can answer.
+func (p *program) servedGroup(name, short, long string, subs ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{Use: name, Short: short, Args: p.unknownCommand, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Long: long + "\n\nIt asks a server: --server URL, else STEPWELL_SERVER, else " + defaultServer + ". The API key is that\nof STEPWELL_API_KEY."}
 	cmd.AddCommand(subs...)
 	return cmd
 }

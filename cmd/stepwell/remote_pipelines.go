@@ -73,7 +73,7 @@ func (d *documentFlags) body(p *program) (object, error) {
 func (p *program) newVersionsCommand(r *resource) *cobra.Command {
 	columns := []view.Column{{"VERSION", "version"}, {"ACTIVE", "active"}, {"ARCHIVED", "archived"}, {"STEPS", "step_count"}, {"DRAFT", "draft"}, {"AUTHOR", "author"}, {"CREATED", "created_at"}, {"NOTE", "note"}}
 	return p.asking("versions ID", "List the versions of a pipeline, newest first", func(ctx context.Context, q *request) error {
-		rows, err := pages(ctx, q.client, r.at(q.args[0], "versions"), "versions", url.Values{}, maxList)
+		rows, err := q.client.Pages(ctx, r.at(q.args[0], "versions"), "versions", url.Values{}, maxList)
 		if err != nil {
 			return err
 		}

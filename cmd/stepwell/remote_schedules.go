@@ -128,7 +128,7 @@ func (p *program) newFirings(r *resource) *cobra.Command {
 		if most < 1 || most > maxList {
 			return stepwell.Invalid(fmt.Sprintf("give a number from 1 to %d", maxList), "limit: %d is out of range", most)
 		}
-		rows, err := pages(ctx, q.client, r.at(q.args[0], "firings"), "firings", url.Values{}, most)
+		rows, err := q.client.Pages(ctx, r.at(q.args[0], "firings"), "firings", url.Values{}, most)
 		if err != nil {
 			return err
 		}

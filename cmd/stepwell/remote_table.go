@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/url"
 	"strings"
@@ -25,6 +24,7 @@ type resource struct {
 	columns []view.Column
 	filters []filter
 	whole   bool // its list is not in pages
+	served  bool // only a server has it
 }
 
 // filter is a flag of `list` that is a parameter of the request.
@@ -34,7 +34,7 @@ type filter struct{ flag, param, help string }
 func (p *program) listing(r *resource, short string) *cobra.Command {
 	var most int
 	values := make([]string, len(r.filters))
-	cmd := p.asking("list", short, func(ctx context.Context, q *request) error {
+	cmd := p.askingOver(&connection{served: r.served}, "list", short, func(ctx context.Context, q *request) error {
 		if most < 1 || most > maxList {
 			return stepwell.Invalid(fmt.Sprintf("give a number from 1 to %d", maxList), "limit: %d is out of range", most)
 		}
@@ -61,14 +61,9 @@ func (p *program) listing(r *resource, short string) *cobra.Command {
 func (r *resource) list(ctx context.Context, client *client.Client, query url.Values, most int) ([]object, error) {
 	path := pathTo(strings.Split(r.path, "/")...)
 	if !r.whole {
-		return pages(ctx, client, path, r.items, query, most)
+		return client.Pages(ctx, path, r.items, query, most)
 	}
-	var answer map[string]json.RawMessage
-	if err := client.Call(ctx, "GET", path, query, nil, &answer); err != nil {
-		return nil, err
-	}
-	rows := []object{}
-	err := decodeAnswer(answer[r.items], &rows)
+	rows, _, err := client.Page(ctx, path, r.items, query)
 	return rows[:min(most, len(rows))], err
 }
 

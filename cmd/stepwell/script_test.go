@@ -224,7 +224,7 @@ func awaitApproval(ts *testscript.TestScript, _ bool, _ []string) {
 	c, err := client.New(client.Options{URL: ts.Getenv("STEPWELL_SERVER"), Token: ts.Getenv("STEPWELL_API_KEY")})
 	ts.Check(err)
 	until(ts, "a question", func() bool {
-		rows, err := pages(context.Background(), c, "/api/v1/approvals", "approvals", url.Values{}, 1)
+		rows, err := c.Pages(context.Background(), "/api/v1/approvals", "approvals", url.Values{}, 1)
 		ts.Check(err)
 		return len(rows) > 0
 	})

@@ -185,7 +185,7 @@ func (r *crashRig) begin(ids *sync.Map, from, to int) {
 
 // approve answers the questions that there are, as many as most, and says how many it answered.
 func (r *crashRig) approve(most int) int {
-	rows, err := pages(r.t.Context(), r.client, "/api/v1/approvals", "approvals", url.Values{}, maxList)
+	rows, err := r.client.Pages(r.t.Context(), "/api/v1/approvals", "approvals", url.Values{}, maxList)
 	if err != nil {
 		return 0 // killed
 	}
@@ -237,7 +237,7 @@ func (r *crashRig) callBack(numbers ...int) {
 
 // count is how many executions have a status.
 func (r *crashRig) count(status string) int {
-	rows, err := pages(r.t.Context(), r.client, "/api/v1/executions", "executions", url.Values{"status": {status}}, maxList)
+	rows, err := r.client.Pages(r.t.Context(), "/api/v1/executions", "executions", url.Values{"status": {status}}, maxList)
 	if err != nil {
 		return -1
 	}
@@ -311,7 +311,7 @@ func TestKillNineOfTheServer(t *testing.T) {
 		r.callBack(numbers(0, crashEach)...)
 		return r.count("completed") == len(crashKinds)*crashEach
 	})
-	if rows, err := pages(t.Context(), r.client, "/api/v1/executions", "executions", url.Values{}, maxList); err != nil || len(rows) != len(crashKinds)*crashEach {
+	if rows, err := r.client.Pages(t.Context(), "/api/v1/executions", "executions", url.Values{}, maxList); err != nil || len(rows) != len(crashKinds)*crashEach {
 		t.Fatalf("%d executions, %v", len(rows), err)
 	}
 	ids.Range(func(name, id any) bool {

@@ -184,23 +184,23 @@ func (p *program) work(f *workerFlags) (err error) {
 }
 
 func (p *program) newPluginsCommand() *cobra.Command {
-	r := &resource{path: "plugins", items: "plugins", what: "plugin", whole: true,
+	r := &resource{path: "plugins", items: "plugins", what: "plugin", whole: true, served: true,
 		columns: []view.Column{{"NAME", "name"}, {"STATE", "state"}, {"VERSION", "version"}, {"PID", "pid"}, {"RUNS AT ONCE", "concurrency"}, {"HELD", "held"}, {"RESTARTS", "restarts"}, {"ACTIONS", "actions"}, {"ERROR", "error"}}}
-	return p.group("plugins", nil, "Show plugins", "Show the plugins of a server: programs that bring actions, started and watched by it (docs/plugins.md).",
+	return p.servedGroup("plugins", "Show plugins", "Show the plugins of a server: programs that bring actions, started and watched by it (docs/plugins.md).",
 		p.listing(r, "List the plugins of the server that is asked"))
 }
 
 func (p *program) newClustersCommand() *cobra.Command {
-	r := &resource{path: "clusters", items: "clusters", what: "cluster", whole: true,
+	r := &resource{path: "clusters", items: "clusters", what: "cluster", whole: true, served: true,
 		columns: []view.Column{{"ID", "id"}, {"DEFAULT", "default"}, {"STATE", "state"}, {"VERSION", "version"}, {"KIND", "kind"}, {"SERVER", "server"}, {"NAMESPACE", "namespace"}, {"ERROR", "error"}}}
-	return p.group("clusters", nil, "See Kubernetes clusters", "See the Kubernetes clusters of a server's settings, and how they are (docs/kubernetes.md).",
+	return p.servedGroup("clusters", "See Kubernetes clusters", "See the Kubernetes clusters of a server's settings, and how they are (docs/kubernetes.md).",
 		p.listing(r, "List the clusters of the server that is asked"))
 }
 
 func (p *program) newWorkersCommand() *cobra.Command {
-	r := &resource{path: "workers", items: "workers", what: "worker", whole: true,
+	r := &resource{path: "workers", items: "workers", what: "worker", whole: true, served: true,
 		columns: []view.Column{{"NAME", "name"}, {"VERSION", "version"}, {"QUEUES", "queues"}, {"RUNS AT ONCE", "concurrency"}, {"HELD", "held"}, {"SEEN", "seen_at"}, {"SECRETS", "secrets"}, {"DRAINING", "draining"}}}
-	return p.group("workers", nil, "List and drain workers", "List and drain workers: processes that run steps of a server (`stepwell worker`, or of your own; docs/workers.md).",
+	return p.servedGroup("workers", "List and drain workers", "List and drain workers: processes that run steps of a server (`stepwell worker`, or of your own; docs/workers.md).",
 		p.listing(r, "List the workers, the server's own first"),
-		p.verb("drain NAME", "Have a worker finish what it holds, and end", "POST", func(name string) string { return r.at(name, "drain") }, "Worker %s gets no more steps, and ends when it has finished what it holds."))
+		p.verbOver(&connection{served: true}, "drain NAME", "Have a worker finish what it holds, and end", "POST", func(name string) string { return r.at(name, "drain") }, "Worker %s gets no more steps, and ends when it has finished what it holds."))
 }
