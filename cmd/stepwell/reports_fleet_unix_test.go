@@ -51,7 +51,8 @@ func (n *fleetNode) statuses(id string) (list []string) {
 			if word := words[e.Type]; word != "" {
 				e.Type = word
 			}
-			if e.Type != "timer" && !(e.Type == "queued" && strings.HasPrefix(e.Step, "b[")) {
+			// The loss of an attempt is told by its step's being queued again.
+			if e.Type != "timer" && e.Type != "lost" && !(e.Type == "queued" && strings.HasPrefix(e.Step, "b[")) {
 				list = append(list, strings.TrimSpace(e.Step+" "+e.Type))
 			}
 		}

@@ -22,7 +22,8 @@ import (
 // stream, of one for each collection that a discovery finds and of one for each entry of a matrix; run once, again, for the next
 // window, after a kill and after a retry. What lies there is judged by ajv, DuckDB and a crawler of links.
 //
-// Every pair of flow, output and shape is run; with -short each output once, with STEPWELL_MATRIX=full every combination.
+// Each output is run once, with the flows and shapes in turn; STEPWELL_MATRIX=pairs runs every pair of flow, output and shape, full
+// every combination.
 
 // combination is one combination.
 type combination struct {
@@ -46,7 +47,7 @@ var (
 )
 
 func matrixCells() (cells []combination) {
-	full := os.Getenv("STEPWELL_MATRIX") == "full"
+	full, pairs := os.Getenv("STEPWELL_MATRIX") == "full", os.Getenv("STEPWELL_MATRIX") == "pairs"
 	for i, target := range matrixTargets {
 		for j, flow := range matrixFlows {
 			for k, shape := range matrixShapes {
@@ -57,7 +58,7 @@ func matrixCells() (cells []combination) {
 					}
 					shape = "plain"
 				}
-				if full || pair && (!testing.Short() || j == i%len(matrixFlows)) {
+				if full || pair && (pairs || j == i%len(matrixFlows)) {
 					cells = append(cells, combination{flow, target.target, target.place, shape})
 				}
 			}
