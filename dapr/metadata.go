@@ -23,6 +23,27 @@ type Metadata struct {
 	Scheduler struct {
 		Addresses []string `json:"connected_addresses"`
 	} `json:"scheduler"`
+	Actors struct {
+		Status string                  `json:"runtimeStatus"`
+		Active []struct{ Type string } `json:"activeActors"`
+	} `json:"actorRuntime"`
+}
+
+// LacksWorkflows reports whether the sidecar could run actors and has registered those of workflows for no program. After a program has connected
+// for workflows that lasts for a moment, or for good: daprd 1.16.0 can deadlock when its last program is killed.
+func (m *Metadata) LacksWorkflows() bool {
+	return m.Actors.Status == "RUNNING" && !slices.ContainsFunc(m.Actors.Active, func(a struct{ Type string }) bool {
+		return strings.HasPrefix(a.Type, "dapr.internal.") && strings.HasSuffix(a.Type, ".workflow")
+	})
+}
+
+// Shutdown asks the sidecar to end. Who supervises it starts it again.
+func (s *Settings) Shutdown(ctx context.Context) error {
+	a, err := newSidecar(s.Port, s.Token).call(ctx, http.MethodPost, "/v1.0/shutdown", "", nil)
+	if err != nil {
+		return err
+	}
+	return a.ok("to end")
 }
 
 // Metadata asks the sidecar. CodeUnavailable when it does not answer, CodeDenied when it does not accept the token.

@@ -8,7 +8,10 @@ import (
 	"iter"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/action"
@@ -66,6 +69,8 @@ type outcome struct {
 	Usage     stepwell.Usage             `json:"usage,omitzero"`
 	Spawns    [][]engine.Spawn           `json:"spawns,omitempty"` // of one call each
 	Memos     map[string]json.RawMessage `json:"memos,omitempty"`
+	Took      int64                      `json:"took_us,omitempty"`
+	Size      int                        `json:"size,omitempty"` // of params and outputs, in bytes
 }
 
 // event is what the engine is told of an attempt.
@@ -167,6 +172,30 @@ func (a *attempts) run(ctx context.Context, c *call) (*outcome, error) {
 	}
 }
 
+// runBatch runs attempts, as many at once as there are workers. It begins none after a time, nor when the outputs are large: those have no outcome.
+func (a *attempts) runBatch(ctx context.Context, calls []*call, begin time.Duration) ([]*outcome, error) {
+	outcomes := make([]*outcome, len(calls))
+	until := time.Now().Add(begin)
+	var next, size atomic.Int64
+	group, ctx := errgroup.WithContext(ctx)
+	for range min(a.pool.Concurrency(), len(calls)) {
+		group.Go(func() error {
+			for {
+				i := int(next.Add(1)) - 1
+				if i >= len(calls) || i > 0 && (time.Now().After(until) || size.Load() > maxBatchBytes) {
+					return nil
+				}
+				var err error
+				if outcomes[i], err = a.run(ctx, calls[i]); err != nil {
+					return err
+				}
+				size.Add(int64(len(outcomes[i].Output)))
+			}
+		})
+	}
+	return outcomes, group.Wait()
+}
+
 // taskOf is the task that the pool runs. Its params are used as they are.
 func taskOf(c *call) *engine.Task {
 	step := &plan.Step{ID: c.Name, Name: c.Name, Action: c.Action, Policy: &plan.Policy{Timeout: c.Timeout, LogLevel: c.LogLevel}}
@@ -233,7 +262,10 @@ func (a *attempts) Report(_ context.Context, run int64, ev engine.Event) error {
 	}
 	memos, spawns := o.Memos, o.Spawns
 	*o = outcome{Kind: ev.Kind, Started: ev.Started, Worker: ev.Worker, Output: ev.Output, Failure: ev.Failure, Permanent: ev.Permanent, After: ev.After, Defer: ev.Defer, Reason: ev.Reason,
-		Wait: ev.Wait, Cost: ev.Cost, Usage: ev.Usage, Spawns: spawns, Memos: memos}
+		Wait: ev.Wait, Cost: ev.Cost, Usage: ev.Usage, Spawns: spawns, Memos: memos, Size: len(x.call.Params) + len(x.call.Values) + len(x.call.State) + len(ev.Output)}
+	if ev.Started > 0 {
+		o.Took = max(0, time.Now().UnixMicro()-ev.Started)
+	}
 	close(x.ended)
 	a.kept = append(a.kept, id)
 	if len(a.kept) > maxKept {

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/stepwell/stepwell/engine"
+	"github.com/stepwell/stepwell/plan"
 )
 
 // timer has the engine called at a time.
@@ -40,8 +41,13 @@ func (f *hosted) close(id int32) *underway {
 	if u.timer == nil {
 		f.busy--
 	}
-	if u.child {
+	switch {
+	case u.child:
 		f.bundles--
+	case u.batch:
+		f.batches--
+	case len(u.tasks) == 1:
+		f.paceOf(u.tasks[0]).begun--
 	}
 	return u
 }
@@ -70,6 +76,45 @@ func (f *hosted) full() bool {
 	return (f.ended >= drainAfter || f.bytes >= maxHistory) && !f.suspended && !f.terminated
 }
 
+// pace is how fast the attempts of a step are: iterations of a loop are attempts of one step.
+type pace struct {
+	begun int // activities of one attempt that have not ended
+	batch int // attempts that one activity may run; 0: no attempt has ended yet
+	bytes int // of the largest attempt
+}
+
+// learn takes in how an attempt went. Fast attempts share activities more and more, those of up to a second a little, slow ones not at all: an
+// activity ends with its slowest attempt.
+func (p *pace) learn(o *outcome, fast time.Duration) {
+	p.bytes = max(p.bytes, o.Size)
+	switch took := time.Duration(o.Took) * time.Microsecond; {
+	case took < fast:
+		p.batch = min(2*max(1, p.batch), maxBatch)
+	case took < 4*fast:
+		p.batch = smallBatch
+	default:
+		p.batch = 1
+	}
+}
+
+// most is how many of a number of attempts one activity runs.
+func (p *pace) most(ready int) int {
+	n := min(p.batch, (ready+maxBatches-1)/maxBatches)
+	if p.bytes > 0 {
+		n = min(n, maxBatchBytes/p.bytes)
+	}
+	return max(n, 1)
+}
+
+func (f *hosted) paceOf(t *engine.Task) *pace {
+	p := f.paces[t.Step]
+	if p == nil {
+		p = &pace{}
+		f.paces[t.Step] = p
+	}
+	return p
+}
+
 // dispatch schedules the steps that are ready.
 func (f *hosted) dispatch() {
 	if f.run == nil || f.verdict != nil {
@@ -82,23 +127,79 @@ func (f *hosted) dispatch() {
 	if f.renew() || f.full() {
 		return
 	}
-	direct := f.busy - f.bundles
-	for len(f.ready) > 0 {
-		switch {
-		case len(f.ready) > maxDirect && f.bundles < maxBundles:
-			f.child(slices.Clone(f.ready[:maxBundle]))
-			f.ready = f.ready[maxBundle:]
-		case len(f.ready) > maxDirect:
-			return
-		case direct < maxDirect:
-			f.schedule(stepActivity, f.call(f.ready[0]), &underway{tasks: []*engine.Task{f.ready[0]}})
-			f.ready = f.ready[1:]
-			direct++
+	steps, ready := bySteps(f.ready)
+	var single []*engine.Task
+	f.ready = nil
+	for _, step := range steps {
+		tasks := ready[step]
+		switch p := f.paceOf(tasks[0]); {
+		case p.batch == 0: // the first show how long the others take
+			n := min(len(tasks), max(0, maxFirst-p.begun))
+			single, tasks = append(single, tasks[:n]...), tasks[n:]
+		case p.most(len(tasks)) == 1:
+			single, tasks = append(single, tasks...), nil
 		default:
-			return
+			for len(tasks) > 0 && f.batches < maxBatches {
+				n := min(p.most(len(ready[step])), len(tasks))
+				f.batch(tasks[:n:n])
+				tasks = tasks[n:]
+			}
+		}
+		f.ready = append(f.ready, tasks...)
+	}
+	f.ready = append(f.ready, f.singles(single)...)
+}
+
+// bySteps groups tasks by their steps, in order.
+func bySteps(tasks []*engine.Task) (steps []*plan.Step, of map[*plan.Step][]*engine.Task) {
+	of = map[*plan.Step][]*engine.Task{}
+	for _, t := range tasks {
+		if of[t.Step] == nil {
+			steps = append(steps, t.Step)
+		}
+		of[t.Step] = append(of[t.Step], t)
+	}
+	return steps, of
+}
+
+// singles schedules each of some tasks as an activity of its own, or many of them in children. It returns those that must wait.
+func (f *hosted) singles(ready []*engine.Task) []*engine.Task {
+	for direct := f.busy - f.bundles - f.batches; len(ready) > 0; {
+		switch {
+		case len(ready) > maxDirect && f.bundles < maxBundles:
+			f.child(slices.Clone(ready[:maxBundle]))
+			ready = ready[maxBundle:]
+		case len(ready) > maxDirect || direct >= maxDirect:
+			return ready
+		default:
+			f.paceOf(ready[0]).begun++
+			f.schedule(stepActivity, f.call(ready[0]), &underway{tasks: ready[:1:1]})
+			ready = ready[1:]
+			direct++
 		}
 	}
-	f.ready = nil
+	return nil
+}
+
+// batch has one activity run some attempts. It returns those that it has not begun within batchTime.
+func (f *hosted) batch(tasks []*engine.Task) {
+	f.batches++
+	f.schedule(batchActivity, f.calls(tasks), &underway{tasks: tasks, batch: true})
+}
+
+// calls are the inputs of attempts that travel together; nil in a replay.
+func (f *hosted) calls(tasks []*engine.Task) []*call {
+	if f.replays {
+		return nil
+	}
+	calls, size := make([]*call, len(tasks)), 0
+	for i, t := range tasks {
+		calls[i] = f.call(t)
+		if size += len(calls[i].Params) + len(calls[i].State) + len(calls[i].Values); size > maxCarry {
+			calls[i].refuse(fmt.Sprintf("the params of %d steps that run together are more than %d MiB", len(tasks), maxCarry>>20))
+		}
+	}
+	return calls
 }
 
 // call is the input of an activity about a task.
@@ -115,14 +216,7 @@ func (f *hosted) child(tasks []*engine.Task) {
 	a := f.action(&underway{tasks: tasks, child: true})
 	c := &protos.CreateSubOrchestrationAction{Name: StepsWorkflow, InstanceId: fmt.Sprintf("%s-steps-%d-%d", f.instance, len(f.log), a.Id), Router: f.router}
 	if !f.replays {
-		calls, size := make([]*call, len(tasks)), 0
-		for i, t := range tasks {
-			calls[i] = f.call(t)
-			if size += len(calls[i].Params) + len(calls[i].State) + len(calls[i].Values); size > maxCarry {
-				calls[i].refuse(fmt.Sprintf("the params of %d steps that run together are more than %d MiB", len(tasks), maxCarry>>20))
-			}
-		}
-		c.Input = wrapperspb.String(jsonOf(calls))
+		c.Input = wrapperspb.String(jsonOf(f.calls(tasks)))
 	}
 	a.OrchestratorActionType = &protos.OrchestratorAction_CreateSubOrchestration{CreateSubOrchestration: c}
 }

@@ -25,19 +25,27 @@ const (
 
 	prepareActivity = "stepwell.prepare"
 	stepActivity    = "stepwell.step"
+	batchActivity   = "stepwell.batch"
 	stopActivity    = "stepwell.stop"
 )
 
 // Bounds of one history: the sidecar sends all of it in every turn.
 const (
-	maxDirect  = 100     // steps that are activities of the execution's own workflow; more at once become children
-	maxBundle  = 100     // steps of a child
-	maxBundles = 4       // children at once
-	renewAfter = 50      // ended attempts after which a workflow that has nothing under way continues as new
-	drainAfter = 1000    // ended attempts after which it starts nothing until it can
-	maxHistory = 2 << 20 // bytes of outcomes, likewise
-	maxCarry   = 3 << 20 // bytes that a workflow continues with
-	maxEarly   = 100     // events that came before a step has waited for them
+	maxDirect  = 32  // steps that are activities of the workflow of the execution; more slow ones at once become children
+	maxBundle  = 25  // steps of a child: the sidecar stores none of their ends before it has scheduled all of them
+	maxBundles = 4   // children at once
+	maxFirst   = 16  // attempts of a step begun before the first of them has ended
+	maxBatch   = 100 // attempts of one activity
+	maxBatches = 4   // activities of several attempts at once
+	smallBatch = 8   // attempts of one activity when they take longer than batchTime, and not four times as long
+
+	maxBatchBytes = 1 << 20                // of params and outputs of one activity, as far as attempts resemble each other
+	batchTime     = 250 * time.Millisecond // how long such an activity begins attempts
+	renewAfter    = 50                     // ended attempts after which a workflow that has nothing under way continues as new
+	drainAfter    = 1000                   // ended attempts after which it starts nothing until it can
+	maxHistory    = 2 << 20                // bytes of outcomes, likewise
+	maxCarry      = 3 << 20                // bytes that a workflow continues with
+	maxEarly      = 100                    // events that came before a step has waited for them
 )
 
 // prepared is the result of stepwell.prepare: the pipeline as it runs.
@@ -89,7 +97,9 @@ type hosted struct {
 	early  map[string]string
 	memos  map[int32]map[string]json.RawMessage
 
+	paces   map[*plan.Step]*pace
 	bundles int // children that have not ended
+	batches int // activities of several attempts, likewise
 	ended   int // attempts of this history
 	bytes   int // of their outcomes
 	dirty   bool
@@ -107,12 +117,14 @@ type underway struct {
 	timer    *engine.Timer
 	tasks    []*engine.Task
 	child    bool
+	batch    bool
 	stop     bool
 	prepares bool
 }
 
 func newHosted(h *hosting, instance string) *hosted {
-	return &hosted{h: h, instance: instance, open: map[int32]*underway{}, awaits: map[int32]engine.Await{}, early: map[string]string{}, memos: map[int32]map[string]json.RawMessage{}}
+	return &hosted{h: h, instance: instance, open: map[int32]*underway{}, awaits: map[int32]engine.Await{}, early: map[string]string{}, memos: map[int32]map[string]json.RawMessage{},
+		paces: map[*plan.Step]*pace{}}
 }
 
 // turn folds new events in and returns what is to be done about them.
@@ -336,7 +348,12 @@ func (f *hosted) effects() (came []string) {
 	f.got = engine.Batch{}
 	f.ready = append(f.ready, fx.Tasks...)
 	f.stops = append(f.stops, fx.Cancels...)
-	f.revokes = append(f.revokes, fx.Revokes...)
+	if len(fx.Revokes) > 0 {
+		f.revokes = append(f.revokes, fx.Revokes...)
+		f.ready = slices.DeleteFunc(f.ready, func(t *engine.Task) bool {
+			return slices.ContainsFunc(fx.Revokes, func(r engine.Revoke) bool { return r.Idx == t.Idx && r.Epoch == t.Epoch })
+		})
+	}
 	for _, t := range fx.Timers {
 		f.timer(t)
 	}
@@ -371,7 +388,7 @@ func (f *hosted) completed(id int32, result string) {
 		return
 	case u.prepares:
 		f.prepared(result)
-	case u.child:
+	case u.child || u.batch:
 		var list []json.RawMessage
 		err := json.Unmarshal([]byte(result), &list)
 		for i, t := range u.tasks {
@@ -380,6 +397,8 @@ func (f *hosted) completed(id int32, result string) {
 				f.lost(t, "the results of the steps cannot be read: "+err.Error())
 			case i >= len(list):
 				f.lost(t, "the step has no result")
+			case u.batch && string(list[i]) == "null":
+				f.ready, f.dirty = append(f.ready, t), true // not begun
 			default:
 				f.outcome(t, list[i])
 			}
@@ -419,6 +438,7 @@ func (f *hosted) outcome(t *engine.Task, raw []byte) {
 		f.lost(t, "the outcome cannot be read: "+err.Error())
 		return
 	}
+	f.paceOf(t).learn(&o, f.h.batchTime)
 	for key, value := range o.Memos {
 		if f.memos[t.Idx] == nil {
 			f.memos[t.Idx] = map[string]json.RawMessage{}

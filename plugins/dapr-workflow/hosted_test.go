@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stepwell/stepwell/store"
 )
@@ -76,7 +77,7 @@ func TestHosted(t *testing.T) {
 	}
 }
 
-// TestHostedLarge: a long chain continues as new, and a wide fan-out becomes children; no history has more than its bound of steps.
+// TestHostedLarge: a long chain continues as new. The steps of a wide fan-out share activities if they are fast, else they become children.
 func TestHostedLarge(t *testing.T) {
 	for mode, set := range modes {
 		h, n := newTestHosting(t, "")
@@ -86,15 +87,22 @@ func TestHostedLarge(t *testing.T) {
 		if got := s.run().end(); got != `COMPLETED {"n":219}` || s.renewed < 4 {
 			t.Errorf("%s: %s, continued as new %d times", mode, got, s.renewed)
 		}
-		s = &simulation{t: t, h: h, instance: "fan"}
-		set(s)
-		s.start(RunWorkflow, defined("name: fan\nsteps:\n  - id: each\n    for_each: {items: 1050}\n    action: util.test_count\n    params: {as: \"n{{ item }}\"}\noutputs: {count: \"{{ steps.each.outputs.results | length }}\"}\n", `{}`))
-		if got := s.run().end(); got != `COMPLETED {"count":1050}` || s.children != 10 {
-			t.Errorf("%s: %s with %d children", mode, got, s.children)
-		}
-		for i := range 1050 {
-			if calls := n.of(fmt.Sprintf("n%d", i)); calls != 1 {
-				t.Fatalf("%s: iteration %d ran %d times", mode, i, calls)
+		for _, fast := range []bool{true, false} {
+			n.forget()
+			s = &simulation{t: t, h: h, instance: fmt.Sprint("fan-", fast)}
+			if h.batchTime = 0; fast {
+				h.batchTime = time.Hour
+			}
+			set(s)
+			s.start(RunWorkflow, defined("name: fan\nsteps:\n  - id: each\n    for_each: {items: 1050}\n    action: util.test_count\n    params: {as: \"n{{ item }}\"}\noutputs: {count: \"{{ steps.each.outputs.results | length }}\"}\n", `{}`))
+			got := s.run().end()
+			if fast && (s.children > 0 || s.activities > 150) || !fast && s.children < 30 || got != `COMPLETED {"count":1050}` {
+				t.Errorf("%s, fast %v: %s with %d children and %d activities", mode, fast, got, s.children, s.activities)
+			}
+			for i := range 1050 {
+				if calls := n.of(fmt.Sprintf("n%d", i)); calls != 1 {
+					t.Fatalf("%s: iteration %d ran %d times", mode, i, calls)
+				}
 			}
 		}
 	}

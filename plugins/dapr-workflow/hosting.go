@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/dapr/durabletask-go/api/protos"
 
@@ -54,6 +55,8 @@ type hosting struct {
 	render   *runner.Runner
 	attempts *attempts
 
+	batchTime time.Duration // attempts that take longer have an activity each
+
 	mu    sync.Mutex
 	plans map[[32]byte]*plan.Plan
 	folds map[string]*folded
@@ -67,7 +70,7 @@ const (
 )
 
 func newHosting(o hostingOptions) (*hosting, error) {
-	h := &hosting{o: o, actions: &action.Registry{}, plans: map[[32]byte]*plan.Plan{}, folds: map[string]*folded{}}
+	h := &hosting{o: o, batchTime: batchTime, actions: &action.Registry{}, plans: map[[32]byte]*plan.Plan{}, folds: map[string]*folded{}}
 	var err error
 	if h.client, err = outbound.New(o.HTTP); err != nil {
 		return nil, err
@@ -269,6 +272,13 @@ func (h *hosting) run(ctx context.Context, name string, input []byte) (any, erro
 		}
 		return p, nil
 	}
+	if name == batchActivity {
+		var calls []*call
+		if err := json.Unmarshal(input, &calls); err != nil {
+			return nil, permanent{err}
+		}
+		return h.attempts.runBatch(ctx, calls, h.batchTime)
+	}
 	var c call
 	if err := json.Unmarshal(input, &c); err != nil {
 		return nil, permanent{err}
@@ -338,7 +348,7 @@ func (h *hosting) beside(next turnFunc) turnFunc {
 func (h *hosting) besideActivities(next activityFunc) activityFunc {
 	return func(ctx context.Context, name string, input []byte) (any, error) {
 		switch name {
-		case prepareActivity, stepActivity, stopActivity:
+		case prepareActivity, stepActivity, batchActivity, stopActivity:
 			return h.run(ctx, name, input)
 		}
 		return next(ctx, name, input)

@@ -16,6 +16,7 @@ import (
 	"syscall"
 
 	"github.com/stepwell/stepwell/api/client"
+	"github.com/stepwell/stepwell/dapr"
 	"github.com/stepwell/stepwell/store"
 )
 
@@ -31,12 +32,13 @@ func main() {
 func run(ctx context.Context, args []string, env func(string) string) error {
 	flags := flag.NewFlagSet("dapr-workflow", flag.ContinueOnError)
 	flags.Usage = func() {
-		fmt.Fprint(flags.Output(), "Hosts Dapr workflows that run Stepwell pipelines.\n\nUsage: dapr-workflow [-server URL] [-sidecar HOST:PORT] [-run [-pipelines DIR] [-exec]]\n\n")
+		fmt.Fprint(flags.Output(), "Hosts Dapr workflows that run Stepwell pipelines.\n\nUsage: dapr-workflow [-server URL] [-sidecar HOST:PORT] [-keep-sidecar] [-run [-pipelines DIR] [-exec]]\n\n")
 		flags.PrintDefaults()
 		fmt.Fprint(flags.Output(), "\nThe API key is read from STEPWELL_API_KEY, the token of the sidecar from DAPR_API_TOKEN.\n")
 	}
 	server := flags.String("server", cmp.Or(env("STEPWELL_SERVER"), "http://127.0.0.1:8010"), "URL of the Stepwell server (STEPWELL_SERVER)")
 	sidecar := flags.String("sidecar", "127.0.0.1:"+cmp.Or(env("DAPR_GRPC_PORT"), "50001"), "gRPC address of the Dapr sidecar (DAPR_GRPC_PORT)")
+	keep := flags.Bool("keep-sidecar", false, "leave a sidecar running that gives no work after a program was killed (default: ask it to end, for its supervisor to start it again)")
 	var hosts hostingOptions
 	run := flags.Bool("run", false, "host stepwell.run too: executions inside Dapr Workflow, without a server (experimental)")
 	flags.StringVar(&hosts.Dir, "pipelines", env("STEPWELL_PIPELINES"), "folder of the pipelines that stepwell.run finds by name (STEPWELL_PIPELINES)")
@@ -54,16 +56,17 @@ func run(ctx context.Context, args []string, env func(string) string) error {
 		return err
 	}
 	a := newActivities(c)
-	w := &worker{turn: turn, activity: a.run, token: env("DAPR_API_TOKEN"), log: slog.Default()}
+	w := &worker{turn: turn, activity: a.run, token: env("DAPR_API_TOKEN"), log: slog.Default(), keep: *keep}
+	if hosts.DaprPort, err = strconv.Atoi(cmp.Or(env("DAPR_HTTP_PORT"), "3500")); err != nil {
+		return fmt.Errorf("DAPR_HTTP_PORT: %w", err)
+	}
+	w.health = &dapr.Settings{Port: hosts.DaprPort, Token: w.token}
 	if !*run {
 		return w.serve(ctx, *sidecar)
 	}
 	hosts.Token, hosts.Log = w.token, w.log
 	hosts.Lines = func(l store.LogLine, execution string) {
 		w.log.Info("step says", "execution", execution, "step", l.StepKey, "attempt", l.Attempt, "level", l.Level, "message", l.Message, "metadata", string(l.Attrs))
-	}
-	if hosts.DaprPort, err = strconv.Atoi(cmp.Or(env("DAPR_HTTP_PORT"), "3500")); err != nil {
-		return fmt.Errorf("DAPR_HTTP_PORT: %w", err)
 	}
 	h, err := newHosting(hosts)
 	if err != nil {

@@ -82,6 +82,7 @@ func newHouse(t *testing.T) *house {
 	services := n.NewServices()
 	h := &house{t: t, data: t.TempDir(), port: freePort(t)}
 	h.stepwell, h.shop = n.StartWith("stepwell", 0, services), n.StartWith("shop", 0, services)
+	h.stepwell.Supervise()
 	h.serve()
 	var err error
 	if h.server, err = client.New(client.Options{URL: h.url()}); err != nil {

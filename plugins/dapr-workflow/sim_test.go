@@ -67,6 +67,12 @@ func (n *counter) Run(_ context.Context, call *action.Call) (any, error) {
 	return map[string]any{"calls": calls}, nil
 }
 
+func (n *counter) forget() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	clear(n.calls)
+}
+
 func (n *counter) of(as string) int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -82,7 +88,8 @@ type simulation struct {
 	doubles  bool // every result comes twice
 	renewed  int  // how often the workflow continued as new
 	children int
-	most     int // bytes of the largest history
+	// activities are those of the workflow itself.
+	activities int
 
 	past, inbox []*protos.HistoryEvent
 	timers      []*protos.HistoryEvent
@@ -160,6 +167,7 @@ func (s *simulation) act(name string, a *protos.OrchestratorAction) {
 			s.t.Fatalf("the activity %d has no input", a.Id)
 		}
 		s.past = append(s.past, &protos.HistoryEvent{EventType: &protos.HistoryEvent_TaskScheduled{TaskScheduled: &protos.TaskScheduledEvent{Name: x.ScheduleTask.Name}}})
+		s.activities++
 		result, err := s.h.besideActivities(nil)(s.t.Context(), x.ScheduleTask.Name, []byte(x.ScheduleTask.Input.GetValue()))
 		e := failedWith(a.Id, fmt.Sprint(err), true)
 		if err == nil {

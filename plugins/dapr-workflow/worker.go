@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/dapr"
 )
 
 // worker takes work of workflows from a sidecar: turns of workflows, which it folds, and activities, which reach the server.
@@ -26,6 +28,10 @@ type worker struct {
 	activity func(ctx context.Context, name string, input []byte) (any, error)
 	token    string // of the sidecar
 	log      *slog.Logger
+	// health is the HTTP API of the sidecar; nil: a sidecar that gives no work is not noticed. keep leaves such a sidecar running.
+	health *dapr.Settings
+	keep   bool
+	stuck  time.Duration // defaults to stuckAfter
 }
 
 // Limits of a worker.
@@ -33,14 +39,10 @@ const (
 	maxItems   = 20000 // at once
 	maxMessage = 64 << 20
 	slowest    = 10 * time.Second // pause before it connects again
-	// idle is how long a connection may bring nothing before the program connects anew, at first; each time in vain it waits twice as long, up to
-	// longestIdle. daprd 1.16.0 was seen to give nothing to a program that had come after another one was killed.
-	idle        = 20 * time.Second
-	longestIdle = 10 * time.Minute
+	// An orderly end answers turns until none has come for quietTime, for drainTime at most: a turn that nobody takes deadlocks daprd 1.16.0.
+	quietTime = 300 * time.Millisecond
+	drainTime = 5 * time.Second
 )
-
-// errIdle ends a connection that brings nothing.
-var errIdle = errors.New("nothing has come for a while")
 
 // serve works until ctx ends. It connects again whenever the sidecar goes away.
 func (w *worker) serve(ctx context.Context, sidecar string) error {
@@ -55,24 +57,21 @@ func (w *worker) serve(ctx context.Context, sidecar string) error {
 	if w.token != "" {
 		ctx = metadata.AppendToOutgoingContext(ctx, "dapr-api-token", w.token)
 	}
-	patience := idle
+	patience := cmp.Or(w.stuck, stuckAfter)
 	for pause := 100 * time.Millisecond; ; pause = min(2*pause, slowest) {
-		came, err := w.follow(ctx, hub, patience)
-		if ctx.Err() != nil {
-			return nil
-		}
+		took, err := w.follow(ctx, hub, patience)
 		switch {
-		case errors.Is(err, errIdle):
-			patience, pause = min(2*patience, longestIdle), 500*time.Millisecond
-			if came > 0 {
-				patience = idle
-			}
-		case came >= 0:
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, errStuck):
+			patience = min(2*patience, longestStuck)
+		case took > 0:
+			patience = cmp.Or(w.stuck, stuckAfter)
+		}
+		if took >= 0 {
 			pause = 100 * time.Millisecond
 		}
-		if !errors.Is(err, errIdle) {
-			w.log.Warn("the sidecar is away, connecting again", "sidecar", sidecar, "error", err)
-		}
+		w.log.Warn("the sidecar is away, connecting again", "sidecar", sidecar, "error", err)
 		select {
 		case <-time.After(pause + rand.N(pause)):
 		case <-ctx.Done():
@@ -81,16 +80,15 @@ func (w *worker) serve(ctx context.Context, sidecar string) error {
 	}
 }
 
-// follow takes work from one connection until it ends, or brings nothing while nothing is under way. What is under way then is given up: the sidecar
-// gives it again. It returns how much came, below zero when it could not connect.
-func (w *worker) follow(ctx context.Context, hub protos.TaskHubSidecarServiceClient, patience time.Duration) (came int, err error) {
-	ctx, stop := context.WithCancelCause(ctx)
+// follow takes work from one connection until it ends. What is under way then is given up: the sidecar gives it again. It returns how much came,
+// below zero when it could not connect.
+func (w *worker) follow(ending context.Context, hub protos.TaskHubSidecarServiceClient, patience time.Duration) (int, error) {
+	ctx, stop := context.WithCancelCause(context.WithoutCancel(ending))
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer stop(nil)
-	slots := make(chan struct{}, maxItems)
-	hello, done := context.WithTimeout(ctx, 10*time.Second)
-	_, err = hub.Hello(hello, &emptypb.Empty{})
+	hello, done := context.WithTimeout(ending, 10*time.Second)
+	_, err := hub.Hello(hello, &emptypb.Empty{})
 	done()
 	if err != nil {
 		return -1, err
@@ -100,39 +98,41 @@ func (w *worker) follow(ctx context.Context, hub protos.TaskHubSidecarServiceCli
 		return -1, err
 	}
 	w.log.Info("takes workflows from the sidecar")
-	watch := time.NewTimer(patience)
-	defer watch.Stop()
+	var took flow
 	running.Go(func() {
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-watch.C:
-			}
-			if len(slots) == 0 { // else a step may take long
-				stop(errIdle)
-				return
-			}
-			watch.Reset(patience)
+		select {
+		case <-ending.Done():
+			took.drain(ctx)
+			stop(context.Cause(ending))
+		case <-ctx.Done():
 		}
 	})
+	if w.health != nil {
+		running.Go(func() { w.watch(ctx, stop, &took, patience) })
+	}
+	slots := make(chan struct{}, maxItems)
 	for {
 		item, err := stream.Recv()
 		if err != nil {
-			if context.Cause(ctx) == errIdle {
-				err = errIdle
+			if cause := context.Cause(ctx); cause != nil {
+				err = cause
 			}
-			return came, err
+			return int(took.items.Load()), err
 		}
-		came++
-		watch.Reset(patience)
+		turn := item.GetOrchestratorRequest() != nil
+		took.come(turn)
 		select {
 		case slots <- struct{}{}:
 		case <-ctx.Done():
-			return came, context.Cause(ctx)
+			return int(took.items.Load()), context.Cause(ctx)
 		}
 		running.Go(func() {
 			defer func() { <-slots }()
+			defer took.answered(turn)
+			if !turn && ending.Err() != nil { // the sidecar gives it to the next program
+				<-ctx.Done()
+				return
+			}
 			if err := w.work(ctx, hub, item); err != nil && ctx.Err() == nil {
 				w.log.Warn("what was done could not be told to the sidecar, which gives it again", "error", err)
 			}

@@ -52,8 +52,9 @@ type Sidecar struct {
 	GRPC int // port of its gRPC API
 
 	*process
-	again func()
-	token string
+	again      func()
+	supervised bool
+	token      string
 }
 
 // Start starts the sidecar of an app that listens on a port of this machine (0: an app that only calls), and returns when it
@@ -83,6 +84,9 @@ func (s *Sidecar) launch(n *Network, app string, appPort, internal int, services
 		args = append(args, "-scheduler", services.scheduler, "-placement", services.placement)
 	}
 	s.process = startProcess(n.t, n.program, args...)
+	if s.supervised {
+		s.supervise()
+	}
 	s.again = func() { s.launch(n, app, appPort, internal, services) }
 	s.await(app)
 }
@@ -127,6 +131,15 @@ func (s *Sidecar) Do(method, path, contentType string, body []byte) (*http.Respo
 	req.Header.Set("dapr-api-token", s.token)
 	return http.DefaultClient.Do(req)
 }
+
+// Supervise starts the sidecar again whenever it ends, as Kubernetes does, until the test stops it.
+func (s *Sidecar) Supervise() {
+	s.supervised = true
+	s.supervise()
+}
+
+// Kill kills the process. A supervised sidecar is started again.
+func (s *Sidecar) Kill() { s.kill() }
 
 // Stop kills the process. It may be called twice.
 func (s *Sidecar) Stop() { s.stop() }

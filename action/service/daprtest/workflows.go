@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 )
@@ -15,30 +16,60 @@ import (
 // process is one process of the program, and its output.
 type process struct {
 	t     testing.TB
-	cmd   *exec.Cmd
 	log   bytes.Buffer // read it when the process has ended
 	ended chan struct{}
+
+	mu             sync.Mutex
+	cmd            *exec.Cmd
+	again, stopped bool // the process is started again when it ends; the test has ended it
 }
 
 func startProcess(t testing.TB, program string, args ...string) *process {
 	t.Helper()
-	p := &process{t: t, cmd: exec.Command(program, args...), ended: make(chan struct{})}
-	p.cmd.Env = append(os.Environ(), "DAPR_HOST_IP=127.0.0.1")
-	p.cmd.Stdout, p.cmd.Stderr = &p.log, &p.log
-	if err := p.cmd.Start(); err != nil {
+	p := &process{t: t, ended: make(chan struct{})}
+	if err := p.start(append([]string{program}, args...)); err != nil {
 		t.Fatal(err)
 	}
 	go func() {
 		defer close(p.ended)
-		_ = p.cmd.Wait() // killed, or its log says why
+		for again := true; again; {
+			_ = p.cmd.Wait() // killed, or its log says why
+			p.mu.Lock()
+			again = p.again && !p.stopped && p.start(p.cmd.Args) == nil
+			p.mu.Unlock()
+		}
 	}()
 	t.Cleanup(p.stop)
 	return p
 }
 
-// stop kills the process. It may be called twice.
-func (p *process) stop() {
+func (p *process) start(args []string) error {
+	p.cmd = exec.Command(args[0], args[1:]...)
+	p.cmd.Env = append(os.Environ(), "DAPR_HOST_IP=127.0.0.1")
+	p.cmd.Stdout, p.cmd.Stderr = &p.log, &p.log
+	return p.cmd.Start()
+}
+
+// supervise has the process started again when it ends.
+func (p *process) supervise() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.again = true
+}
+
+// kill kills the process. One that is supervised is started again.
+func (p *process) kill() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	_ = p.cmd.Process.Kill() // it may have ended by itself
+}
+
+// stop kills the process for good. It may be called twice.
+func (p *process) stop() {
+	p.mu.Lock()
+	p.stopped = true
+	p.mu.Unlock()
+	p.kill()
 	<-p.ended
 }
 
