@@ -1,11 +1,19 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
+	"log"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os/exec"
+	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -15,13 +23,13 @@ import (
 
 // Which test shows what of each adapter, without the word Test; "–": it cannot happen to that one. Those of dapr-workflow (Envelope…,
 // …OfSidecars, TokenOfTheSidecar, WorkflowSteps) are in plugins/dapr-workflow, those with a stand-in for the sidecar (JobFirings,
-// MirrorVersions, Workflow, WorkflowPolls) in package dapr, those of calls to services in action/service. The sidecar is
-// not killed in the very middle of a publication or a question; it is away for some and there for the next.
+// MirrorVersions, Workflow, WorkflowPolls) in package dapr, those of calls to services in action/service.
 //
 //	                        events                    jobs                    wake           publish, mirror      dapr.workflow      dapr-workflow
 //	works                   DaprEvents                DaprJobs                DaprWake       DaprPublishes        WorkflowSteps      Envelope
 //	sidecar absent at start DaprEvents                DaprJobs                DaprWakeLater  DaprPublishes        WorkflowPolls      EnvelopeCrashes
 //	sidecar restarted       DaprEvents                DaprWakeLater           DaprWakeLater  DaprPublishes        WorkflowPolls      EnvelopeCrashes
+//	killed in mid-request   –                         –                       –              DaprKilledMeanwhile  WorkflowPolls      HostedCrashes
 //	peer absent             –                         DaprWakeLater           –              DaprPublishes        Workflow           EnvelopeCrashes
 //	wrong token             DaprEvents                DaprTokens              DaprTokens     DaprTokens           TokenOfTheSidecar  TokenOfTheSidecar
 //	4 MiB and more          DaprEvents                –                       –              MirrorVersions       –                  ValuesOfSidecars
@@ -200,4 +208,82 @@ func TestDaprDoctor(t *testing.T) {
 	r.said("APP_API_TOKEN", port, "APP_API_TOKEN=")
 	other := r.n.Start("other", 0)
 	r.said("looks for its app at port 0", fmt.Sprint("DAPR_HTTP_PORT=", other.Port))
+}
+
+// The sidecar is killed while it reads a message, and after it has taken one and before it answers; also while it stores an execution. All is
+// published again, in order, and mirrored.
+func TestDaprKilledMeanwhile(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts processes of daprd")
+	}
+	others := subscribe(t, "workflow.execution.status", "workflow.step.status", "workflow.logs.*")
+	n := daprtest.NewNetwork(t)
+	n.AddPubSub("pubsub")
+	n.AddComponent("statestore", "state.sqlite", map[string]string{"connectionString": filepath.Join(t.TempDir(), "state.db")})
+	sidecar := n.Start("stepwell", others.port)
+	sidecar.AwaitSubscriptions(3)
+	target, err := url.Parse(sidecar.URL(""))
+	must(t, err)
+	proxy := httputil.NewSingleHostReverseProxy(target)
+	proxy.ErrorLog, proxy.ErrorHandler = log.New(io.Discard, "", 0), func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) }
+	var away atomic.Bool
+	killed := make(chan string)
+	plan := map[string][]string{"publish": {"reading", "answering", "answering"}, "state": {"answering"}} // when requests of a kind are hit
+	var mu sync.Mutex
+	kill := func(what string) {
+		away.Store(true)
+		sidecar.Stop()
+		killed <- what + " " + plan[what][0]
+		plan[what] = plan[what][1:]
+	}
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		mu.Lock() // one request at a time
+		defer mu.Unlock()
+		what, _, _ := strings.Cut(strings.TrimPrefix(req.URL.Path, "/v1.0/"), "/")
+		switch hit := req.Method == http.MethodPost && len(plan[what]) > 0; {
+		case away.Load():
+			panic(http.ErrAbortHandler)
+		case hit && plan[what][0] == "reading":
+			body, err := io.ReadAll(req.Body)
+			if err == nil {
+				req.Body = io.NopCloser(io.MultiReader(bytes.NewReader(body[:len(body)/2]), killing{func() { kill(what) }}, bytes.NewReader(body[len(body)/2:])))
+			}
+			proxy.ServeHTTP(w, req)
+		case hit:
+			proxy.ServeHTTP(httptest.NewRecorder(), req)
+			kill(what)
+			panic(http.ErrAbortHandler)
+		default:
+			proxy.ServeHTTP(w, req)
+		}
+	}))
+	t.Cleanup(front.Close)
+	_, at, _ := strings.Cut(front.Listener.Addr().String(), ":")
+	r := newDaprRig(t, daprOut, "DAPR_HTTP_PORT="+at)
+	must(t, r.client.Call(t.Context(), "POST", "/api/v1/pipelines", nil, object{"document": daprOutPipe}, nil))
+	id := r.start("out")
+	for range 4 {
+		select {
+		case when := <-killed:
+			t.Log("killed:", when)
+		case <-time.After(time.Minute):
+			t.Fatal("nothing is published")
+		}
+		sidecar.Restart()
+		sidecar.AwaitSubscriptions(3)
+		away.Store(false)
+	}
+	r.await("published", func() bool {
+		return fmt.Sprint(others.of("workflow.execution.status", id, "status")) == "[running completed]" && fmt.Sprint(others.of("workflow.step.status", id, "status")) == daprOutSteps &&
+			strings.Contains(fmt.Sprint(others.of("workflow.logs", id, "message")), "a line")
+	})
+	r.await("mirrored", func() bool { return r.mirrored(sidecar, id) == "completed" })
+}
+
+// killing calls a function when it is read, and is empty.
+type killing struct{ kill func() }
+
+func (k killing) Read([]byte) (int, error) {
+	k.kill()
+	return 0, io.EOF
 }
