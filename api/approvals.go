@@ -122,12 +122,28 @@ func (s *server) approvalOf(execution, pipeline string, a *engine.Await) Approva
 	return v
 }
 
-// mostDecided bounds the approvals that an answer to why names one by one.
-const mostDecided = 20
+// eventPrefix begins the signals of events (util.wait_for); the key of the event follows.
+const eventPrefix = "event:"
 
-// approvable gives steps that wait for an approval a reason of their own, with the command that decides it. step is the
-// one that was asked about, "" for the execution.
-func (s *server) approvable(ctx context.Context, execution, step string, reasons []engine.Reason) ([]engine.Reason, error) {
+// mostAnswered bounds the waiting steps that an answer to why names one by one.
+const mostAnswered = 20
+
+// endOfWait returns the reason of a step that waits for an approval or an event, with the command that ends the wait, ""
+// for a step that waits for something else.
+func endOfWait(execution string, a *engine.Await) string {
+	if strings.HasPrefix(a.External, approvalPrefix) {
+		return fmt.Sprintf("%s waits for an approval: stepwell approvals approve %s.%s", a.Key, execution, a.Key)
+	}
+	key, ok := strings.CutPrefix(a.External, eventPrefix)
+	if !ok {
+		return ""
+	}
+	return fmt.Sprintf("%s waits for the event %s: stepwell events send TYPE --key '%s'", a.Key, key, strings.ReplaceAll(key, "'", `'\''`))
+}
+
+// answerable gives steps that wait for an approval or an event a reason of their own, with the command that ends the
+// wait. step is the one that was asked about, "" for the execution.
+func (s *server) answerable(ctx context.Context, execution, step string, reasons []engine.Reason) ([]engine.Reason, error) {
 	at := slices.IndexFunc(reasons, func(r engine.Reason) bool { return r.Code == engine.WhySignal })
 	if at < 0 {
 		return reasons, nil
@@ -145,14 +161,14 @@ func (s *server) approvable(ctx context.Context, execution, step string, reasons
 	for i := range awaits {
 		key := awaits[i].Key
 		k := slices.Index(rest, key)
-		if !strings.HasPrefix(awaits[i].External, approvalPrefix) || k < 0 && key != step || len(own) == mostDecided {
+		message := endOfWait(execution, &awaits[i])
+		if message == "" || k < 0 && key != step || len(own) == mostAnswered {
 			continue
 		}
 		if k >= 0 {
 			rest = slices.Delete(rest, k, k+1)
 		}
-		own = append(own, engine.Reason{Code: engine.WhySignal, Steps: []string{key},
-			Message: fmt.Sprintf("%s waits for an approval: stepwell approvals approve %s.%s", key, execution, key)})
+		own = append(own, engine.Reason{Code: engine.WhySignal, Steps: []string{key}, Message: message})
 	}
 	if len(own) > 0 && len(rest) == 0 && step == "" {
 		return slices.Replace(reasons, at, at+1, own...), nil

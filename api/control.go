@@ -149,7 +149,7 @@ func (s *server) why(ctx context.Context, in *whyInput) (*answer[WhyAnswer], err
 	if err != nil {
 		return nil, err
 	}
-	if reasons, err = s.approvable(ctx, x.ID, in.Step, reasons); err != nil {
+	if reasons, err = s.answerable(ctx, x.ID, in.Step, reasons); err != nil {
 		return nil, err
 	}
 	out := WhyAnswer{make([]Reason, 0, len(reasons))}
