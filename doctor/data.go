@@ -81,7 +81,7 @@ func (e *examination) commands(ctx context.Context) {
 	if box, err := e.App.Sandbox(); err != nil {
 		e.warn("commands", stepwell.HintOf(err), "on a server with API keys they are refused: %v", err)
 	} else {
-		e.fine("commands", "on a server with API keys they are confined %s", box)
+		e.fine("commands", "with API keys confined %s", box)
 	}
 	if !e.sound {
 		return // reported by database

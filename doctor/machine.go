@@ -42,7 +42,7 @@ func (e *examination) database(ctx context.Context) {
 	h, err := sqlite.Check(ctx, path)
 	switch {
 	case stepwell.CodeOf(err) == stepwell.CodeNotFound && (isDir(filepath.Dir(path)) || e.App.Data != ""):
-		e.fine("database", "%s does not exist yet; it is made when it is needed", path)
+		e.fine("database", "%s will be created when it is needed", path)
 		return
 	case err != nil:
 		e.fail("database", stepwell.HintOf(err), "%v", err)
@@ -209,7 +209,7 @@ func (e *examination) masterKey(ctx context.Context) {
 	case err != nil:
 		e.fail("master key", stepwell.HintOf(err), "what is sealed cannot be read: %v", err)
 	case missing:
-		e.fine("master key", "%s does not exist yet; it is made when it is needed", path)
+		e.fine("master key", "%s will be created when it is needed", path)
 	case sealed:
 		e.fine("master key", "%s opens what is sealed; keep a copy of it apart from backups of the database", where)
 	default:
