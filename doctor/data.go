@@ -33,7 +33,7 @@ func (e *examination) dataDirectory(context.Context) {
 	info, err := os.Stat(data)
 	switch {
 	case err != nil:
-		e.fine("data", "%s does not exist yet; it is created when it is needed", data)
+		e.fine("data", "%s will be created when it is needed", data)
 	case info.Mode().Perm()&0o077 != 0:
 		e.warn("data", "chmod 700 "+data, "others at this machine can look into %s (mode %04o)", data, info.Mode().Perm())
 	default:

@@ -51,7 +51,7 @@ func TestDataDirectory(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	check := func(e *examination) { e.dataDirectory(t.Context()) }
 	o := Options{App: app.Options{Data: data}}
-	examine(t, o, check).is(t, OK, "does not exist yet")
+	examine(t, o, check).is(t, OK, "will be created")
 	if err := os.Mkdir(data, 0o700); err != nil {
 		t.Fatal(err)
 	}
