@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +15,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/action"
+	"github.com/stepwell/stepwell/dapr"
 	"github.com/stepwell/stepwell/definition"
 	"github.com/stepwell/stepwell/engine"
 	"github.com/stepwell/stepwell/spec"
@@ -171,19 +174,42 @@ func TestRandomHosted(t *testing.T) {
 	})
 }
 
-// TestConformance: transcripts and random pipelines end through a real sidecar as they do in process.
+// runTranscripts is the program with the actions of the transcripts, as a process that a test can kill.
+func runTranscripts(ctx context.Context) error {
+	port, err := strconv.Atoi(os.Getenv("DAPR_HTTP_PORT"))
+	if err != nil {
+		return err
+	}
+	h, err := newHosting(hostingOptions{Log: slog.Default(), Workers: 64, Register: transcriptActions})
+	if err != nil {
+		return err
+	}
+	w := &worker{turn: h.beside(turn), activity: h.besideActivities(nil), log: slog.Default(), health: &dapr.Settings{Port: port}}
+	return h.serve(ctx, func(ctx context.Context) error { return w.serve(ctx, "127.0.0.1:"+os.Getenv("DAPR_GRPC_PORT")) })
+}
+
+// TestConformance: transcripts and random pipelines end through a real sidecar as they do in process, although the program and the sidecar are
+// killed meanwhile.
 func TestConformance(t *testing.T) {
 	house := newHostedHouse(t, true)
+	house.stepwell.Supervise()
 	h := newTranscriptHosting(t)
 	runs := recordedRuns(t, h)
 	for i := range 30 {
 		runs[fmt.Sprintf("random-%d", i)] = defined(rapid.Custom(drawDefinition).Example(i), `{}`)
 	}
 	want := ends(t, h, runs)
-	real := newTranscriptHosting(t) // it has seen nothing
-	house.host(house.stepwell, real.beside(turn), real.besideActivities(nil))
+	kill := house.startProgram(transcripts)
+	n := 0
 	for id := range want {
 		house.begin(house.stepwell, RunWorkflow, id, json.RawMessage(runs[id]))
+		switch n++; n {
+		case len(want) / 3:
+			house.stepwell.Kill()
+		case len(want) * 2 / 3, len(want):
+			kill()
+			kill = house.startProgram(transcripts)
+		}
 	}
 	for id, end := range want {
 		status, text, _ := strings.Cut(end, " ")

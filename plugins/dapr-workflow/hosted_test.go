@@ -94,12 +94,12 @@ func TestHostedLarge(t *testing.T) {
 				h.batchTime = time.Hour
 			}
 			set(s)
-			s.start(RunWorkflow, defined("name: fan\nsteps:\n  - id: each\n    for_each: {items: 1050}\n    action: util.test_count\n    params: {as: \"n{{ item }}\"}\noutputs: {count: \"{{ steps.each.outputs.results | length }}\"}\n", `{}`))
+			s.start(RunWorkflow, defined("name: fan\nsteps:\n  - id: each\n    for_each: {items: 550}\n    action: util.test_count\n    params: {as: \"n{{ item }}\"}\noutputs: {count: \"{{ steps.each.outputs.results | length }}\"}\n", `{}`))
 			got := s.run().end()
-			if fast && (s.children > 0 || s.activities > 150) || !fast && s.children < 30 || got != `COMPLETED {"count":1050}` {
+			if fast && (s.children > 0 || s.activities > 100) || !fast && s.children < 15 || got != `COMPLETED {"count":550}` {
 				t.Errorf("%s, fast %v: %s with %d children and %d activities", mode, fast, got, s.children, s.activities)
 			}
-			for i := range 1050 {
+			for i := range 550 {
 				if calls := n.of(fmt.Sprintf("n%d", i)); calls != 1 {
 					t.Fatalf("%s: iteration %d ran %d times", mode, i, calls)
 				}

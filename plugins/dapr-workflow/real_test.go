@@ -29,8 +29,12 @@ import (
 
 // TestMain is the program itself when a test starts it as a process that it can kill.
 func TestMain(m *testing.M) {
-	if os.Getenv("TEST_AS_PROGRAM") != "" {
-		if err := run(context.Background(), strings.Fields(os.Getenv("TEST_AS_PROGRAM"))[1:], os.Getenv); err != nil {
+	if args := strings.Fields(os.Getenv("TEST_AS_PROGRAM")); len(args) > 0 {
+		serve := func(ctx context.Context) error { return run(ctx, args[1:], os.Getenv) }
+		if args[len(args)-1] == transcripts {
+			serve = runTranscripts
+		}
+		if err := serve(context.Background()); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -42,6 +46,9 @@ func TestMain(m *testing.M) {
 	}
 	os.Exit(code)
 }
+
+// transcripts is the argument of the program that has the actions of the transcripts.
+const transcripts = "transcripts"
 
 var stepwellDir string
 
