@@ -2,6 +2,7 @@ package conductor
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/stepwell/stepwell"
@@ -121,6 +122,10 @@ func (c *Conductor) apply(it *item) {
 	switch {
 	case it.on != nil && it.on.gone, it.on == nil && l == nil:
 		c.answer(it.reply, errGone) // no caller needs a late report's answer
+		return
+	case l != nil && it.on != nil && l != it.on && it.on.create: // of before the store lost it; Verify lets it go
+		c.answer(it.reply, &store.Refusal{Execution: it.run, Why: store.VersionTaken, Err: &stepwell.Error{Code: stepwell.CodeConflict,
+			Message: fmt.Sprintf("the number %d is that of another execution here", it.run)}})
 		return
 	case l == nil && it.ev.Kind == engine.Start && !c.enter(it):
 		return // it comes again

@@ -278,6 +278,7 @@ type faulty struct {
 	lines   func() error
 	signal  func(point string) error
 	numbers func() error
+	given   func(first int64) int64 // the numbers that are given instead
 }
 
 func (f *faulty) Numbers(ctx context.Context, n int) (int64, error) {
@@ -286,7 +287,11 @@ func (f *faulty) Numbers(ctx context.Context, n int) (int64, error) {
 			return 0, err
 		}
 	}
-	return f.Store.Numbers(ctx, n)
+	first, err := f.Store.Numbers(ctx, n)
+	if f.given != nil && err == nil {
+		first = f.given(first)
+	}
+	return first, err
 }
 
 func (f *faulty) Commit(ctx context.Context, commits []store.Commit) error {

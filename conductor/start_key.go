@@ -40,7 +40,7 @@ func (c *Conductor) StartOnce(ctx context.Context, req Request) (id string, fres
 	if req.Key, err = c.hiddenStartKey(ctx, given); err != nil {
 		return "", false, err
 	}
-	for {
+	for tries := 1; ; tries++ {
 		if req.claim = nil; req.Key != "" {
 			id, err := c.claim(ctx, &req, given)
 			if id != "" || err != nil {
@@ -48,11 +48,19 @@ func (c *Conductor) StartOnce(ctx context.Context, req Request) (id string, fres
 			}
 		}
 		id, err = c.start(ctx, req)
-		if !keyTaken(err) {
+		switch {
+		case refusedFor(err, store.KeyTaken): // another process has started one under the key meanwhile: find it
+		case refusedFor(err, store.VersionTaken) && tries < maxNumberTries:
+			// The numbers here are another's too: a store that lacked the last commits has given them out again.
+			c.numbers.drop()
+		default:
 			return id, err == nil, err
-		} // another process has started one under the key meanwhile: find it
+		}
 	}
 }
+
+// maxNumberTries is how many numbers of executions are tried. Those that a block is taken from are above all that the store has then.
+const maxNumberTries = 10
 
 // checkProject is CodeNotFound for a project that there is not. The one of a retry may have been deleted.
 func (c *Conductor) checkProject(ctx context.Context, req *Request) error {
@@ -70,10 +78,10 @@ func (c *Conductor) checkProject(ctx context.Context, req *Request) error {
 	return err
 }
 
-// keyTaken reports whether a start was refused for its key.
-func keyTaken(err error) bool {
+// refusedFor reports whether the store refused a start for this reason.
+func refusedFor(err error, why store.Why) bool {
 	refusal, ok := errors.AsType[*store.Refusal](err)
-	return ok && refusal.Why == store.KeyTaken
+	return ok && refusal.Why == why
 }
 
 // hiddenStartKey is the stored form of a start's key: an outside key may hold a secret that is not known yet.

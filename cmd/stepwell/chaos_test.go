@@ -13,6 +13,7 @@ import (
 // TestChaos runs the short form of `stepwell chaos`: 2,520 steps on two servers and a worker that are killed and stopped, and
 // cut off from their database. Its books are read with SQL of their own.
 func TestChaos(t *testing.T) {
+	t.Parallel()
 	address, err := postgrestest.Create(postgrestest.URL(t), "") // of the test's own
 	if err != nil {
 		t.Fatal(err)

@@ -25,6 +25,7 @@ func (n *fleetNode) must(method, path string, body, answer any) {
 // TestFleetSchedules: a schedule that was made through one server fires once for each of its times, and misses none, also while the
 // server that fires is killed.
 func TestFleetSchedules(t *testing.T) {
+	t.Parallel()
 	r := newFleetRig(t, postgrestest.URL(t), 3)
 	r.nodes[1].must("POST", "/api/v1/pipelines", api.Object{"document": `name: tick
 parameters: [{name: _trigger, type: object}]

@@ -57,6 +57,7 @@ func (s *turnstile) count(caller string) (now, most, begun int) {
 // TestFleetLimits: the limit of a queue holds for all servers together. The one that has all the work gets all of it, those that have work share it, and
 // what a killed one had goes to the others.
 func TestFleetLimits(t *testing.T) {
+	t.Parallel()
 	calls := newTurnstile(t)
 	r := newSetFleetRig(t, postgrestest.URL(t), 3, "queues: {gpu: {concurrency: 3}}\n")
 	r.nodes[0].must("POST", "/api/v1/pipelines", api.Object{"document": `name: limited

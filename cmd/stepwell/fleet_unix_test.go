@@ -270,6 +270,7 @@ func (r *fleetRig) checkBooks() {
 // TestFleet looks into the database after work, also when a server is stopped in the middle of it: every step has completed exactly once, and
 // nothing is left open. TestFaultTable has what fails.
 func TestFleet(t *testing.T) {
+	t.Parallel()
 	server := postgrestest.New(t)
 	t.Run("nothing fails", func(t *testing.T) { newFleetRig(t, server.URL(), 2).work(func() {}) })
 	t.Run("a server is stopped in order", func(t *testing.T) {
@@ -289,6 +290,7 @@ func TestFleet(t *testing.T) {
 // TestFleetReplaced has a standby take over that lacks the last commits: what it knows goes on from there, also executions that had ended
 // since, and what it does not know is lost, and starts anew under its key.
 func TestFleetReplaced(t *testing.T) {
+	t.Parallel()
 	server := postgrestest.New(t)
 	r := newFleetRig(t, server.URL(), 2)
 	r.work(func() {
@@ -317,6 +319,7 @@ func TestFleetReplaced(t *testing.T) {
 // TestTwoOwners stops a server for longer than its lease while executions of it wait for approvals, of which some come meanwhile, and lets it
 // go on: for a moment two run the same executions. Those in which nothing happens it lets go, too.
 func TestTwoOwners(t *testing.T) {
+	t.Parallel()
 	r := newFleetRig(t, postgrestest.URL(t), 2)
 	asleep := r.nodes[0].process.Process
 	r.work(func() {

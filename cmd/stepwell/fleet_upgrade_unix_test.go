@@ -52,6 +52,7 @@ const goodKey, badKey = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=", "BBBBBBB
 // TestFleetUpgrade: servers of two versions work on one database. One after the other is replaced while executions are under way, and nothing is
 // lost; servers end, and do not start, once the database is only for later ones. A wrong master key is found before the database is changed.
 func TestFleetUpgrade(t *testing.T) {
+	t.Parallel()
 	r := newFleetRig(t, postgrestest.URL(t), 2)
 	version := r.count(`SELECT version FROM identity`)
 	r.work(func() {
@@ -98,6 +99,7 @@ func TestFleetUpgrade(t *testing.T) {
 // TestFleetNewerEngine: an execution that a newer program has begun is left to such a one, and says so; one that nobody can take up
 // says why, and can be cancelled.
 func TestFleetNewerEngine(t *testing.T) {
+	t.Parallel()
 	r := newFleetRig(t, postgrestest.URL(t), 2)
 	a, b := r.nodes[0], r.nodes[1]
 	a.must("POST", "/api/v1/pipelines", api.Object{"document": "name: asks\nsteps:\n  - {id: ask, action: util.approval, params: {message: \"go on?\"}}\n"}, nil)

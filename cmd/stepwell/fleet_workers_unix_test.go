@@ -28,6 +28,7 @@ steps:
 // TestWorkerOfAllServers has three servers that only conduct, and one worker that knows the address of one of them: it runs the steps
 // of all, never more at once than it may, also when one is killed and another one comes.
 func TestWorkerOfAllServers(t *testing.T) {
+	t.Parallel()
 	r := newServers(t, postgrestest.URL(t), 3, "0", "")
 	if err := r.nodes[0].client.Call(t.Context(), "POST", "/api/v1/pipelines", nil, api.Object{"document": fanPipeline}, nil); err != nil {
 		t.Fatal(err)
@@ -105,6 +106,7 @@ steps: [{id: render, action: h.outside, params: {job: "{{ params.job }}"}}]
 // TestCancelForDeadServer has work outside stopped by a worker of another server: the one that was to have it stopped is killed while no
 // worker is there.
 func TestCancelForDeadServer(t *testing.T) {
+	t.Parallel()
 	r := newServers(t, postgrestest.URL(t), 1, "0", "")
 	first := r.nodes[0]
 	dir := t.TempDir()

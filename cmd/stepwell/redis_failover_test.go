@@ -16,6 +16,7 @@ import (
 // TestRedisFailover kills the Redis server with the lists of steps while a worker takes from them: a Sentinel has its replica take over,
 // which may lack the last messages; every step completes once, and the lists of the replica are used.
 func TestRedisFailover(t *testing.T) {
+	t.Parallel()
 	master := redistest.New(t)
 	host, port, err := net.SplitHostPort(master.Address())
 	if err != nil {

@@ -373,6 +373,7 @@ outputs: {n: "{{ steps.own.outputs.n }}"}
 // Servers that share a database and the lists get each their own steps, from their own workers and from a worker that has joined one
 // of them.
 func TestRedisServers(t *testing.T) {
+	t.Parallel()
 	const steps = "steps:\n  - {id: each, action: util.wait, for_each: 20, params: {seconds: 0}}\n"
 	for name, more := range map[string][]string{"own": nil, "another process": {"--workers", "0"}} {
 		t.Run(name, func(t *testing.T) {
@@ -420,6 +421,7 @@ func TestRedisServersLeft(t *testing.T) {
 
 // The actions that a worker announces to one server are known to the other servers: they accept pipelines that name them.
 func TestServersKnowWhatWorkersServe(t *testing.T) {
+	t.Parallel()
 	db := postgrestest.New(t).URL()
 	a := newRedisRig(t, "log: {level: warn}\n", "--db", db)
 	b := serveRedis(t, a.redis, "log: {level: warn}\n", "--db", db)

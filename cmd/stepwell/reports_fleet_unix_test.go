@@ -79,6 +79,7 @@ func (n *fleetNode) lines(id string) (list []string) {
 // the services keep of every execution is what happened, in its order, and nothing is missing. Of two servers one reports; each is
 // killed, so the reporting one is too.
 func TestReportsOfAKilledFleet(t *testing.T) {
+	t.Parallel()
 	h := &holdingService{reported: &reported{history: map[string][]string{}, status: map[string]string{}, lines: map[string][]string{}, seen: map[string]map[string]bool{}},
 		next: make(chan bool, 1), held: make(chan struct{}), release: make(chan struct{})}
 	services := httptest.NewServer(h)

@@ -175,6 +175,7 @@ next:
 // TestFleetPipelineRuns: a run can be restarted, paused and gone on with through another server than the one that runs it, and the queue is
 // live on both.
 func TestFleetPipelineRuns(t *testing.T) {
+	t.Parallel()
 	f := newServers(t, postgrestest.URL(t), 2, "16", "")
 	service := newLessonService(t)
 	rigs := []*runsRig{{t, f.nodes[0].client, service}, {t, f.nodes[1].client, service}}

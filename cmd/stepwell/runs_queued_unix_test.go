@@ -12,6 +12,7 @@ import (
 // TestFleetQueuedRuns: a run that waits for its turn in a window can be paused, restarted and started through another server than the one
 // that runs it. The pause outlives that server, whose runs another one takes over, and holds nobody's slot.
 func TestFleetQueuedRuns(t *testing.T) {
+	t.Parallel()
 	f := newServers(t, postgrestest.URL(t), 2, "16", "")
 	service := newLessonService(t)
 	rigs := []*runsRig{{t, f.nodes[0].client, service}, {t, f.nodes[1].client, service}}

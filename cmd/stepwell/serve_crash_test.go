@@ -255,6 +255,7 @@ func numbers(from, to int) (list []int) {
 // are started, while all wait, and in the middle of the answers. In the end each was started once and has come to its end
 // with its own result, and each step completed once.
 func TestKillNineOfTheServer(t *testing.T) {
+	t.Parallel()
 	r := newCrashRig(t)
 	r.start()
 	for _, name := range crashKinds {

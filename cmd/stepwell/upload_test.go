@@ -72,6 +72,7 @@ func (r *crashRig) peak() (bytes int64) {
 // TestUploadOutlivesKilledServers: a large upload whose server is killed twice goes on where it was, and what the lesson has is
 // the file, in less than 100 MB of memory (of which the program itself takes about 60).
 func TestUploadOutlivesKilledServers(t *testing.T) {
+	t.Parallel()
 	size, most := int64(96<<20), int64(100_000_000)
 	if os.Getenv("STEPWELL_TEST_LONG") == "1" {
 		size = 2 << 30

@@ -14,6 +14,7 @@ import (
 // TestWalkthroughs builds the command with the changes that CONTRIBUTING.md shows, and nothing else, and runs what it
 // says about them: so many files are all that has to be touched.
 func TestWalkthroughs(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("builds the whole command")
 	}

@@ -255,6 +255,7 @@ func (r *streamRig) left(i, j int) bool { return r.items < 10_000 && (i+j)%2 == 
 // TestStreamWorkerKilled kills one worker after the other, between two Saves and around a publication; another one, with files
 // of its own, goes on each time.
 func TestStreamWorkerKilled(t *testing.T) {
+	t.Parallel()
 	r := newStreamRig(t, "", 1)
 	for _, format := range streamFormats {
 		victim := make(chan *streamWorker, 1)
@@ -290,6 +291,7 @@ func TestStreamWorkerKilled(t *testing.T) {
 // TestStreamTwoOwners stops the worker of a stream for longer than its lease, in the middle of a Save or of a publication: another
 // one runs the stream to its end. Then the first goes on, looks at the place, and publishes nothing.
 func TestStreamTwoOwners(t *testing.T) {
+	t.Parallel()
 	r := newStreamRig(t, "", 1)
 	for i, kind := range []string{durabletest.PutVersion, durabletest.PutOutput} {
 		for j, format := range streamFormats {
@@ -337,6 +339,7 @@ func TestStreamTwoOwners(t *testing.T) {
 
 // TestStreamBucketAway has the bucket away while items flow, and when the output is published.
 func TestStreamBucketAway(t *testing.T) {
+	t.Parallel()
 	r := newStreamRig(t, "", 1)
 	r.worker("one")
 	r.worker("two")
