@@ -25,6 +25,10 @@ type follower struct {
 	o     *Options
 	woken chan struct{}
 
+	// writing is held from what the store is asked until the state server has that, and while a project is created or deleted, so that
+	// no comparison brings one back that was deleted meanwhile. Other nodes' comparisons may: their next one removes it.
+	writing sync.Mutex
+
 	mu   sync.Mutex
 	open map[string]bool // projects that were touched here and have not finished; true: changed since the last comparison
 }
@@ -121,10 +125,12 @@ func (f *follower) run(ctx context.Context) {
 func (f *follower) rebuild(ctx context.Context) error {
 	after, count := "", 0
 	for {
+		f.writing.Lock()
 		list, err := f.o.Store.OpenProgress(ctx, f.o.Now().Add(-f.o.Age), after, page)
 		if err == nil {
 			_, err = f.merge(ctx, "rebuild", list, true)
 		}
+		f.writing.Unlock()
 		if err != nil {
 			return err
 		}
@@ -142,6 +148,7 @@ func (f *follower) rebuild(ctx context.Context) error {
 // compare writes projects as the store has them.
 func (f *follower) compare(ctx context.Context, names []string) {
 	for some := range slices.Chunk(names, page) {
+		f.writing.Lock()
 		list, err := f.o.Store.Progress(ctx, some)
 		if err == nil {
 			err = f.forget(ctx, some, list)
@@ -151,6 +158,7 @@ func (f *follower) compare(ctx context.Context, names []string) {
 		if err == nil && len(list) > 0 {
 			_, err = f.merge(ctx, "compare", list, false)
 		}
+		f.writing.Unlock()
 		if err != nil && ctx.Err() == nil {
 			f.o.Log.DebugContext(ctx, "the progress of projects is compared later", "error", err)
 		}

@@ -148,6 +148,8 @@ func (t *Tracker) Create(ctx context.Context, project string) (Progress, error) 
 	if t.adding.isClosed() {
 		return Progress{}, errClosed
 	}
+	t.follow.writing.Lock()
+	defer t.follow.writing.Unlock()
 	if _, err := t.o.Store.CreateProgress(ctx, project); err != nil {
 		return Progress{}, err
 	}
@@ -163,6 +165,8 @@ func (t *Tracker) Delete(ctx context.Context, project string) error {
 	if t.adding.isClosed() {
 		return errClosed
 	}
+	t.follow.writing.Lock()
+	defer t.follow.writing.Unlock()
 	if err := t.o.Store.DeleteProgress(ctx, project); err != nil || t.o.State == nil {
 		return err
 	}

@@ -158,7 +158,6 @@ func TestDaprTokens(t *testing.T) {
 // The sidecar and its scheduler may come later than the server, and be restarted: the wake-up job is kept, and jobs are fired. A Dapr job
 // of a name that nothing has is given up.
 func TestDaprWakeLater(t *testing.T) {
-	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts processes of daprd")
 	}

@@ -332,7 +332,6 @@ func TestDaprJobOfAKilledServer(t *testing.T) {
 
 // The server keeps a Dapr job at the time of its next schedule.
 func TestDaprWake(t *testing.T) {
-	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts processes of daprd")
 	}
