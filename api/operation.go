@@ -150,7 +150,10 @@ func operations() []operation {
 
 		{"worker.list", "GET", prefix + "/workers", viewer, 0, "Lists the workers: the server's own, and those in other processes"},
 		{"plugin.list", "GET", prefix + "/plugins", viewer, 0, "Lists the plugins: programs beside the server that bring actions"},
-		{"cluster.list", "GET", prefix + "/clusters", viewer, 0, "Lists the Kubernetes clusters of the settings, and how they are"},
+		{"cluster.create", "POST", prefix + "/clusters", admin, changes | creates, "Creates a Kubernetes cluster for steps; its kubeconfig is kept sealed"},
+		{"cluster.list", "GET", prefix + "/clusters", viewer, 0, "Lists the Kubernetes clusters of the settings and those that were created, and how they are"},
+		{"cluster.get", "GET", prefix + "/clusters/{cluster_id}", viewer, 0, "Shows a Kubernetes cluster, and how it is"},
+		{"cluster.delete", "DELETE", prefix + "/clusters/{cluster_id}", admin, changes, "Deletes a created cluster on which no step waits for a job"},
 		{"worker.drain", "POST", prefix + "/workers/{name}/drain", operator, changes, "Has a worker in another process finish what it holds, and end"},
 		{"worker.join", "POST", prefix + "/worker/join", worker, streams, "Begins a worker's time with the server"},
 		{"worker.turn", "POST", prefix + "/worker/turn", worker, streams, "Takes a worker's outcomes, and gives it tasks; may wait for them"},

@@ -112,8 +112,8 @@ type Options struct {
 	Workers Workers
 	// Plugins lists the programs beside the server that bring actions. Defaults to none.
 	Plugins func() []Plugin
-	// Clusters lists the Kubernetes clusters of the settings. Defaults to none.
-	Clusters func() []Cluster
+	// Clusters are the Kubernetes clusters that steps work on. Defaults to none.
+	Clusters Clusters
 	// Redact hides secrets. Defaults to sealed values only.
 	Redact Redactor
 	// Origins are those (such as https://ui.example.org) whose pages browsers let use the API, streams included.
@@ -174,7 +174,7 @@ func (o *Options) complete() {
 		o.Plugins = func() []Plugin { return nil }
 	}
 	if o.Clusters == nil {
-		o.Clusters = func() []Cluster { return nil }
+		o.Clusters = noClusters{}
 	}
 	if o.Workers == nil {
 		o.Workers = noWorkers{}

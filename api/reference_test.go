@@ -53,7 +53,7 @@ func TestRoles(t *testing.T) {
 		reads := slices.Contains([]string{"GET", "HEAD", "OPTIONS"}, op.method) || op.id == "pipeline.validate"
 		least := access.Operator
 		switch {
-		case group == "secret" || group == "key" || group == "policy" || group == "audit":
+		case op.id == "cluster.create" || op.id == "cluster.delete" || group == "secret" || group == "key" || group == "policy" || group == "audit":
 			least = access.Admin
 		case reads:
 			least = access.Viewer

@@ -58,26 +58,6 @@ type PluginList struct {
 	Plugins []Plugin `json:"plugins" nullable:"false"`
 }
 
-// Cluster is a Kubernetes cluster of the settings.
-type Cluster struct {
-	ID         string   `json:"id"`
-	Default    bool     `json:"default" doc:"Steps that name none work on it."`
-	Kind       string   `json:"kind" enum:"kubeconfig,secret,in_cluster,service" doc:"How it is reached."`
-	Server     string   `json:"server" doc:"Its address, or the name of the service; empty while it is not known."`
-	Namespace  string   `json:"namespace" doc:"Of steps that name none."`
-	Namespaces []string `json:"namespaces" nullable:"false" doc:"Patterns of further namespaces that steps may name."`
-	State      string   `json:"state" enum:"unknown,ok,failing"`
-	Since      Time     `json:"since" doc:"Since when it has been in the state."`
-	Version    string   `json:"version" doc:"Of the cluster."`
-	Error      string   `json:"error,omitempty" doc:"Why it fails."`
-	Unknown    int      `json:"unknown_jobs" doc:"Jobs of this installation that belong to executions which the database does not know."`
-}
-
-// ClusterList lists clusters.
-type ClusterList struct {
-	Clusters []Cluster `json:"clusters" nullable:"false"`
-}
-
 // noWorkers are those of a server that serves none.
 type noWorkers struct{}
 
@@ -110,9 +90,6 @@ func (s *server) workers() {
 	})
 	handle(s, "plugin.list", func(context.Context, *struct{}) (*answer[PluginList], error) {
 		return reply(PluginList{append([]Plugin{}, s.o.Plugins()...)}, nil)
-	})
-	handle(s, "cluster.list", func(context.Context, *struct{}) (*answer[ClusterList], error) {
-		return reply(ClusterList{append([]Cluster{}, s.o.Clusters()...)}, nil)
 	})
 	handle(s, "worker.drain", func(_ context.Context, in *struct {
 		Name string `path:"name" maxLength:"200"`

@@ -150,6 +150,7 @@ type App struct {
 	node   *node  // nil: no other process runs the executions of the database
 	shares string // identity under which streams are handed over, "": they stay on this machine
 	kube   *kubernetes
+	stored *storedClusters     // created clusters
 	line   func(store.LogLine) // writes a line of a step's log
 
 	pool     *worker.Pool
@@ -174,7 +175,7 @@ func actions(o *Options) (*action.Registry, *outbound.Client, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if o.clusters, err = o.openClusters(); err != nil {
+	if o.clusters, err = o.buildClusters(client); err != nil {
 		return nil, nil, err
 	}
 	commands := builtin.Options{Sandbox: o.sandbox, PassEnv: o.Exec.PassEnv, Backup: o.backup}
@@ -277,6 +278,9 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 	}
 	a.line, a.kube = lines, o.kube
 	a.kube.attach(a.Store)
+	if a.stored, err = openClusters(ctx, a); err != nil {
+		return nil, err
+	}
 	a.media = upload.NewCache(upload.CacheOptions{Blobs: a.Store.Blobs(), Dir: o.beside() + "-media", MaxBytes: o.Uploads.CacheBytes})
 	running := worker.Options{Media: a.media.Local, Queue: a.queue, Actions: a.Actions, Reporter: a.Conductor, Records: a.Store, Blobs: a.Store.Blobs(), Outage: outage, Secrets: a.Secrets,
 		Lines: lines, Progress: o.Progress, Name: workerName(), Allow: o.allow, Touch: o.touch, Price: price, CallbackURL: o.CallbackURL, Concurrency: o.Workers, Grace: o.Grace, Orphans: a.node.orphans(), Now: o.Now, Log: o.Log}

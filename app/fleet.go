@@ -403,7 +403,7 @@ func (s *Server) refresh(ctx context.Context) error {
 		}
 		for _, part := range []interface {
 			Refresh(ctx context.Context, changed []store.Object) error
-		}{announced{s}, s.Secrets, s.keys, s.policies, s.schedules, s.hooks, s.router} {
+		}{announced{s}, s.stored, s.Secrets, s.keys, s.policies, s.schedules, s.hooks, s.router} {
 			if err := part.Refresh(ctx, changed); err != nil {
 				return fmt.Errorf("%T: %w", part, err)
 			}

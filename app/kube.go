@@ -10,9 +10,8 @@ import (
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/action"
 	"github.com/stepwell/stepwell/action/kube"
+	"github.com/stepwell/stepwell/action/outbound"
 	"github.com/stepwell/stepwell/action/service"
-	"github.com/stepwell/stepwell/api"
-	"github.com/stepwell/stepwell/resource"
 	"github.com/stepwell/stepwell/store"
 )
 
@@ -24,8 +23,8 @@ type kubernetes struct {
 	identity func() string // of the store, which is open by the time anything runs
 }
 
-// openClusters checks the clusters of the options. Their secrets are the vault's, which is open by the time anything runs.
-func (o *Options) openClusters() (_ *kube.Clusters, err error) {
+// buildClusters checks the clusters of the options. Their secrets are the vault's, which is open by the time anything runs.
+func (o *Options) buildClusters(client *outbound.Client) (_ *kube.Clusters, err error) {
 	k := o.Kubernetes
 	if guard := o.secrets; guard != nil {
 		k.Secret = func(ctx context.Context, name string) (string, error) { return guard.Vault.Get(ctx, name) }
@@ -38,6 +37,7 @@ func (o *Options) openClusters() (_ *kube.Clusters, err error) {
 			}
 		}
 	}
+	k.Outbound = client
 	own := &kubernetes{services: k.Services, identity: func() string { return "" }}
 	k.Instance = func() string { return own.identity() }
 	k.Now = o.Now
@@ -212,14 +212,4 @@ func (s *jobSteps) Ended(ctx context.Context, execution string) (known, ended bo
 		return false, false, err
 	}
 	return true, x.Status.Terminal(), nil
-}
-
-// clustersAPI is api.Options.Clusters.
-func (s *Server) clustersAPI() (list []api.Cluster) {
-	for _, c := range s.kube.clusters.Statuses() {
-		out := api.Cluster{ID: c.ID, Default: c.Default, State: c.State, Since: resource.At(c.Since), Version: c.Version, Error: s.hide(c.Error), Unknown: c.Unknown}
-		out.Kind, out.Server, out.Namespace, out.Namespaces = c.Kind, c.Server, c.Namespace, append([]string{}, c.Namespaces...)
-		list = append(list, out)
-	}
-	return list
 }

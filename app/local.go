@@ -88,6 +88,7 @@ func OpenLocal(ctx context.Context, o ServerOptions) (_ *Local, err error) {
 	if options.Signals = (waking{s.Conductor, s.App}); l.held != nil {
 		options.Control, options.Forecast, options.Signals, options.Audit = l.asks, l.asks, l.asks, nil
 	}
+	options.Clusters = &clusters{App: s.App, asks: true}
 	l.Client = client.Local(api.NewLocal(options, l.able))
 	return l, nil
 }
@@ -121,7 +122,7 @@ func (l *Local) able(operation string, changes bool) error {
 		return fmt.Errorf("secrets: %w", l.server.keyless)
 	case (changes || operation == "project.items" || operation == "upload.append") && l.held != nil && kind != "execution" && kind != "approval":
 		return &stepwell.Error{Code: stepwell.CodeConflict, Message: "the database is in use", Hint: "if that process is a server, name it with --server; else wait for its end", Err: l.held}
-	case operation == "webhook.trigger" || !slices.Contains([]string{"pipeline", "schedule", "webhook", "event", "event_trigger", "approval", "project", "lesson", "upload", "pipeline_run", "secret", "key", "policy", "audit", "action",
+	case operation == "webhook.trigger" || !slices.Contains([]string{"pipeline", "schedule", "webhook", "event", "event_trigger", "approval", "project", "lesson", "upload", "pipeline_run", "secret", "key", "policy", "audit", "cluster", "action",
 		"module", "execution"}, kind):
 		return stepwell.Errorf(stepwell.CodeUnavailable, "start one with `stepwell serve`, or name one with --server", "a server is needed for this")
 	case l.held == nil && slices.Contains(starters, operation):

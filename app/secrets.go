@@ -13,7 +13,7 @@ import (
 	"github.com/stepwell/stepwell/trigger/webhook"
 )
 
-// Resealed counts values that were sealed with an older master key.
+// Resealed counts values that were sealed with an older master key. Kubeconfigs of clusters are secrets.
 type Resealed struct{ Secrets, Webhooks int }
 
 // Reseal seals with the first master key all values sealed with another one: secrets, the secrets of signed webhooks,
@@ -24,7 +24,9 @@ func (a *App) Reseal(ctx context.Context) (n Resealed, err error) {
 	var failed [2]error
 	n.Webhooks, failed[0] = webhook.Reseal(ctx, a.Store, a.Keyring, a.now)
 	_, failed[1] = openCallbacks(ctx, a.Store, a.Keyring)
-	return n, errors.Join(err, failed[0], failed[1])
+	kubeconfigs, wrong := resealClusters(ctx, a.Store, a.Keyring)
+	n.Secrets += kubeconfigs
+	return n, errors.Join(err, failed[0], failed[1], wrong)
 }
 
 // lateGuard is a secret.Guard that is there by the time anything runs: actions are made before the database is open.

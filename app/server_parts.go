@@ -191,7 +191,7 @@ func (s *Server) wants(x *store.Execution) bool {
 // apiOptions are the options of the API, for all callers.
 func (s *Server) apiOptions() api.Options {
 	return api.Options{Store: s.Store, Blobs: s.Store.Blobs(), Control: s.control(), Forecast: s.forecast(), Signals: s.Conductor,
-		Catalog: s.Actions, Pipelines: s.library, Schedules: s.schedules, Kinds: s.kinds(), Vault: s.Secrets.Vault,
+		Catalog: s.Actions, Pipelines: s.library, Schedules: s.schedules, Kinds: s.kinds(), Clusters: &clusters{App: s.App}, Vault: s.Secrets.Vault,
 		Keys: s.keys, Refused: s.refusedCommands, Policies: s.policies, Feed: s.hub, Redact: s.Secrets, Audit: s.recorder, Version: s.o.Version, Log: s.log}
 }
 
@@ -199,7 +199,7 @@ func (s *Server) buildAPI(context.Context) error {
 	s.sidecar = newSidecar(s.o.Services.DaprPort)
 	o := s.apiOptions()
 	o.Auth, o.Callbacks, o.Meter, o.Origins, o.Hosts, o.ClientAddr, o.Limit = s.auth, s.callbacks, s.meter, s.o.Access.Origins, s.hosts(), s.proxies.ClientAddr, s.limiter
-	o.Workers, o.Plugins, o.Clusters = s.workersAPI(), s.pluginsAPI, s.clustersAPI
+	o.Workers, o.Plugins = s.workersAPI(), s.pluginsAPI
 	o.Vitals, o.Observe, o.Link, o.MaxBody, o.Stopping = s.vitals, s.requested, s.linked, s.o.MaxBody, s.closing
 	h, err := api.New(o)
 	if err != nil {

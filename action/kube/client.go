@@ -18,6 +18,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/action"
+	"github.com/stepwell/stepwell/action/outbound"
 )
 
 // Limits of requests.
@@ -51,7 +52,7 @@ func (c *Cluster) connect(ctx context.Context) (*client, error) {
 		return nil, err
 	}
 	if c.client == nil {
-		if c.client, err = newClient(cfg, c.clusters.o.Now); err != nil {
+		if c.client, err = newClient(cfg, c.clusters.o.Now, c.clusters.o.Outbound); err != nil {
 			return nil, atCluster(c.id, err)
 		}
 		c.client.seen = func(err error) { c.health.seen(c.clusters.o.Now(), err) }
@@ -60,7 +61,8 @@ func (c *Cluster) connect(ctx context.Context) (*client, error) {
 	return c.client, nil
 }
 
-func newClient(cfg *config, now func() time.Time) (*client, error) {
+// newClient makes a client. guard connects to clusters that are guarded; nil: without limits.
+func newClient(cfg *config, now func() time.Time, guard *outbound.Client) (*client, error) {
 	auth, err := newLogin(cfg, now)
 	if err != nil {
 		return nil, err
@@ -76,7 +78,14 @@ func newClient(cfg *config, now func() time.Time) (*client, error) {
 	if cfg.Proxy != nil {
 		proxy = http.ProxyURL(cfg.Proxy)
 	}
-	transport := &http.Transport{Proxy: proxy, TLSClientConfig: t, ForceAttemptHTTP2: true, DialContext: (&net.Dialer{Timeout: connectTimeout, KeepAlive: 30 * time.Second}).DialContext,
+	dial := (&net.Dialer{Timeout: connectTimeout, KeepAlive: 30 * time.Second}).DialContext
+	if cfg.guarded { // a proxy would connect to any address
+		proxy = nil
+		if guard != nil {
+			dial = func(ctx context.Context, _, address string) (net.Conn, error) { return guard.Dial(ctx, address) }
+		}
+	}
+	transport := &http.Transport{Proxy: proxy, TLSClientConfig: t, ForceAttemptHTTP2: true, DialContext: dial,
 		TLSHandshakeTimeout: connectTimeout, MaxIdleConnsPerHost: maxRequests, IdleConnTimeout: 90 * time.Second, MaxResponseHeaderBytes: 1 << 20,
 		HTTP2: &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second}}
 	return &client{http: &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},

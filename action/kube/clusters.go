@@ -13,6 +13,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/action"
+	"github.com/stepwell/stepwell/action/outbound"
 	"github.com/stepwell/stepwell/action/service"
 )
 
@@ -24,6 +25,11 @@ type Options struct {
 	Clusters map[string]Access `json:"clusters"`
 	// Images are patterns of the images that jobs may run: "registry.example/*". A star stands for any text. Defaults to all images.
 	Images []string `json:"images"`
+	// Namespaces are patterns of the namespaces that steps may use in clusters that were created over the API. Defaults to those that the
+	// cluster names.
+	Namespaces []string `json:"namespaces"`
+	// Outbound connects to clusters that were created over the API, under the limits of steps. Nil: without limits.
+	Outbound *outbound.Client `json:"-"`
 	// Services calls the services that clusters are behind. Nil: they cannot be called here.
 	Services *service.Client `json:"-"`
 	// Secret returns a value of the vault. Nil: there is no vault here.
@@ -51,9 +57,11 @@ type Access struct {
 // DefaultNamespace is the namespace of steps where neither they, nor the settings, nor the kubeconfig name one (budpipeline §6.2).
 const DefaultNamespace = "bud-jobs"
 
-// Clusters are the clusters of the settings. It is safe for concurrent use.
+// Clusters are the clusters of the settings, and those that users have created (Put). It is safe for concurrent use.
 type Clusters struct {
-	o    Options
+	o Options
+
+	mu   sync.RWMutex
 	byID map[string]*Cluster
 }
 
@@ -62,6 +70,7 @@ type Cluster struct {
 	id       string
 	access   Access
 	clusters *Clusters
+	created  *Created // nil: it is one of the settings
 
 	mu     sync.Mutex
 	client *client
@@ -105,6 +114,9 @@ func NewClusters(o Options) (*Clusters, error) {
 			return nil, stepwell.Invalid("", "kubernetes.images: an empty pattern")
 		}
 	}
+	if err := (&Access{Namespaces: o.Namespaces}).validateNamespaces(); err != nil {
+		return nil, fmt.Errorf("kubernetes.%w", err)
+	}
 	return c, nil
 }
 
@@ -122,7 +134,12 @@ func (a *Access) validate() error {
 		return stepwell.Invalid("", "service_id is for a service")
 	case a.Context != "" && a.Kubeconfig == "" && a.Secret == "":
 		return stepwell.Invalid("", "context is for a kubeconfig")
-	case a.Namespace != "" && !dnsLabel().MatchString(a.Namespace):
+	}
+	return a.validateNamespaces()
+}
+
+func (a *Access) validateNamespaces() error {
+	if a.Namespace != "" && !dnsLabel().MatchString(a.Namespace) {
 		return stepwell.Invalid("", "namespace %q is not the name of one", stepwell.Clip(a.Namespace, 80))
 	}
 	for _, pattern := range a.Namespaces {
@@ -133,23 +150,25 @@ func (a *Access) validate() error {
 	return nil
 }
 
-// Find returns a cluster; "" is the default one. CodeInvalid: there is none.
+// Find returns a cluster; "" is the default one: that of the settings, else the only one of the settings, else the only one. CodeInvalid:
+// there is none.
 func (c *Clusters) Find(id string) (*Cluster, error) {
-	given := id
+	given, all := id, c.all()
 	if id == "" {
 		id = c.o.Default
 	}
-	if id == "" && len(c.byID) == 1 {
-		for only := range c.byID {
-			id = only
-		}
+	if id == "" && len(c.o.Clusters) == 1 {
+		id = slices.Collect(maps.Keys(c.o.Clusters))[0]
 	}
-	if found := c.byID[id]; found != nil {
+	if id == "" && len(all) == 1 {
+		id = slices.Collect(maps.Keys(all))[0]
+	}
+	if found := all[id]; found != nil {
 		return found, nil
 	}
 	switch {
-	case len(c.byID) == 0:
-		return nil, stepwell.Invalid("list them in the settings: kubernetes.clusters", "no Kubernetes cluster is configured")
+	case len(all) == 0:
+		return nil, stepwell.Invalid("list them in the settings, kubernetes.clusters, or create one: stepwell clusters create", "no Kubernetes cluster is configured")
 	case given == "":
 		return nil, stepwell.Invalid("name one with cluster_id, or set kubernetes.default", "no cluster is named")
 	}
@@ -157,9 +176,9 @@ func (c *Clusters) Find(id string) (*Cluster, error) {
 }
 
 // IDs are the ids of all clusters, sorted.
-func (c *Clusters) IDs() []string { return slices.Sorted(maps.Keys(c.byID)) }
+func (c *Clusters) IDs() []string { return slices.Sorted(maps.Keys(c.all())) }
 
-// ID is the cluster's id in the settings.
+// ID is the cluster's id.
 func (c *Cluster) ID() string { return c.id }
 
 // Kubeconfig returns a kubeconfig with this cluster, its user and its context alone, in YAML, for programs that need one. Certificates are
@@ -170,6 +189,11 @@ func (c *Cluster) Kubeconfig(ctx context.Context) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	if cfg.guarded {
+		if err := c.clusters.permitted(ctx, cfg.Server); err != nil {
+			return nil, atCluster(c.id, err)
+		}
+	}
 	return cfg.encode(), nil
 }
 
@@ -177,22 +201,28 @@ func (c *Cluster) Kubeconfig(ctx context.Context) ([]byte, error) {
 // one for "".
 func (c *Cluster) Namespace(ctx context.Context, asked string) (string, error) {
 	own, err := c.defaultNamespace(ctx)
-	if err != nil || asked == "" || asked == own {
-		return own, err
+	if err != nil {
+		return "", err
+	}
+	if place := cmp.Or(asked, own); !c.allowed(place) {
+		return "", stepwell.Errorf(stepwell.CodeDenied, "the setting kubernetes.namespaces lists those that are allowed", "steps may not use the namespace %s of the created cluster %s", stepwell.Clip(place, 80), c.id)
+	}
+	if asked == "" || asked == own {
+		return own, nil
 	}
 	if !dnsLabel().MatchString(asked) {
 		return "", stepwell.Invalid("lowercase letters, digits and -", "namespace: %q is not the name of one", stepwell.Clip(asked, 80))
 	}
-	for _, pattern := range c.access.Namespaces {
-		if ok, _ := path.Match(pattern, asked); ok {
-			return asked, nil
-		}
+	if matchesAny(c.access.Namespaces, asked) {
+		return asked, nil
 	}
 	return "", stepwell.Errorf(stepwell.CodeDenied, fmt.Sprintf("kubernetes.clusters.%s.namespaces lists those that steps may use", c.id), "steps may not use the namespace %s of the cluster %s", asked, c.id)
 }
 
 // Everywhere reports whether steps may work in every namespace, and so with what belongs to none.
-func (c *Cluster) Everywhere() bool { return slices.Contains(c.access.Namespaces, "*") }
+func (c *Cluster) Everywhere() bool {
+	return slices.Contains(c.access.Namespaces, "*") && c.allowed("*")
+}
 
 func (c *Cluster) defaultNamespace(ctx context.Context) (string, error) {
 	if c.access.Namespace != "" || c.access.Service != "" {

@@ -30,7 +30,7 @@ const (
 type Status struct {
 	ID         string
 	Default    bool
-	Kind       string // kubeconfig, secret, in_cluster or service
+	Kind       string // kubeconfig, secret, in_cluster, service or created
 	Server     string // its address, without a password, or the name of its service; "" while it is not known
 	Namespace  string
 	Namespaces []string
@@ -88,7 +88,9 @@ func (c *Cluster) Check(ctx context.Context) error {
 // Statuses lists all clusters by id, as they were when they were last asked.
 func (c *Clusters) Statuses() (list []Status) {
 	for _, id := range c.IDs() {
-		list = append(list, c.byID[id].status())
+		if known := c.get(id); known != nil {
+			list = append(list, known.status())
+		}
 	}
 	return list
 }
@@ -99,6 +101,8 @@ func (c *Cluster) status() Status {
 		s.Default = def == c
 	}
 	switch {
+	case c.created != nil:
+		s.Kind = KindCreated
 	case c.access.Secret != "":
 		s.Kind = "secret"
 	case c.access.InCluster:

@@ -37,6 +37,7 @@ type config struct {
 	Insecure   bool
 	Proxy      *url.URL // nil: the environment's
 	Namespace  string
+	guarded    bool // it leads to no address that steps may not reach
 
 	Cert, Key []byte // PEM
 	Token     string
@@ -206,7 +207,7 @@ func (cfg *config) setUser(u *fileUser, dir string) (err error) {
 	case u.As != "":
 		return stepwell.Invalid("use the credentials of that user", "the kubeconfig's impersonation (as) is not supported")
 	case u.Exec != nil && dir == "":
-		return stepwell.Errorf(stepwell.CodeDenied, "use a token or a certificate, or name a kubeconfig file in the settings", "a kubeconfig from a secret must not name a program (exec)")
+		return stepwell.Errorf(stepwell.CodeDenied, "use a token or a certificate, or name a kubeconfig file in the settings", "a kubeconfig from a secret or over the API must not name a program (exec)")
 	case u.TokenFile != "" && dir == "":
 		return filesDenied("tokenFile")
 	}
@@ -249,7 +250,7 @@ func (cfg *config) setExec(e *execPlugin, dir string) error {
 }
 
 func filesDenied(key string) error {
-	return stepwell.Errorf(stepwell.CodeDenied, "put its content into the kubeconfig: kubectl config view --flatten", "a kubeconfig from a secret must not name a file (%s)", key)
+	return stepwell.Errorf(stepwell.CodeDenied, "put its content into the kubeconfig: kubectl config view --flatten", "a kubeconfig from a secret or over the API must not name a file (%s)", key)
 }
 
 func below(dir, name string) string {
@@ -326,6 +327,8 @@ func atCluster(id string, err error) error {
 
 func (c *Cluster) readConfig(ctx context.Context) (*config, error) {
 	switch a := &c.access; {
+	case c.created != nil:
+		return c.readCreated(ctx)
 	case a.Service != "":
 		return nil, action.Fail(stepwell.Invalid("name a cluster with a kubeconfig", "it is behind the service %s, which runs jobs and nothing else", a.Service))
 	case a.InCluster:

@@ -89,10 +89,6 @@ func (o *Observer) Expect(key string) {
 // Run watches until ctx ends.
 func (o *Observer) Run(ctx context.Context, steps Steps) error {
 	o.steps = steps
-	if len(o.clusters.IDs()) == 0 {
-		<-ctx.Done()
-		return nil
-	}
 	ctx, end := context.WithCancel(ctx)
 	defer o.running.Wait()
 	defer end()
@@ -140,6 +136,9 @@ func (o *Observer) wait(ctx context.Context) {
 // refresh reads which jobs are awaited, and watches where they are.
 func (o *Observer) refresh(ctx context.Context) error {
 	begun := time.Now()
+	if len(o.clusters.all()) == 0 {
+		return nil
+	}
 	all, err := o.steps.Awaited(ctx)
 	if err != nil {
 		return err
@@ -204,8 +203,7 @@ func parseKey(key string) (w work, ok bool) {
 
 // check asks each cluster how it is.
 func (o *Observer) check(ctx context.Context) {
-	for _, id := range o.clusters.IDs() {
-		c := o.clusters.byID[id]
+	for id, c := range o.clusters.all() {
 		before := c.status().State
 		ctx, end := context.WithTimeout(ctx, requestTimeout)
 		err := c.Check(ctx)

@@ -24,8 +24,11 @@ func (o *Observer) sweep(ctx context.Context) {
 // places are the namespaces that are watched, and the clusters' own.
 func (o *Observer) places(ctx context.Context) (list []place) {
 	seen := map[place]bool{}
-	for _, id := range o.clusters.IDs() {
-		if namespace, err := o.clusters.byID[id].defaultNamespace(ctx); err == nil && o.clusters.byID[id].access.Service == "" {
+	for id, c := range o.clusters.all() {
+		if c.access.Service != "" {
+			continue
+		}
+		if namespace, err := c.defaultNamespace(ctx); err == nil {
 			seen[place{id, namespace}] = true
 		}
 	}

@@ -113,7 +113,7 @@ outputs: {size: "{{ steps.wait.outputs.size }}"}
 	})
 }
 
-// TestFleetChanges: what is changed through one server is known to the other: keys, secrets, webhooks, event triggers and schedules.
+// TestFleetChanges: what is changed through one server is known to the other: keys, secrets, webhooks, event triggers, schedules and clusters.
 func TestFleetChanges(t *testing.T) {
 	r := newFleetRig(t, postgrestest.URL(t), 2)
 	a, b := r.nodes[0], r.nodes[1]
@@ -135,6 +135,13 @@ func TestFleetChanges(t *testing.T) {
 	if n := r.count(`SELECT count(*) FROM log_line WHERE message LIKE '%swordfish%'`); n != 0 {
 		t.Errorf("%d lines show the secret", n)
 	}
+	const kubeconfig = `{"current-context": "c", "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}], "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}], "users": [{"name": "u", "user": {"token": "swordfish"}}]}`
+	a.must("POST", "/api/v1/clusters", api.Object{"id": "eu", "kubeconfig": kubeconfig}, nil)
+	b.until("the cluster", ok("GET", "/api/v1/clusters/eu", nil))
+	b.must("DELETE", "/api/v1/clusters/eu", nil, nil)
+	a.until("the cluster to be gone", func() bool {
+		return stepwell.CodeOf(a.client.Call(t.Context(), "GET", "/api/v1/clusters/eu", nil, nil, nil)) == stepwell.CodeNotFound
+	})
 	a.must("DELETE", "/api/v1/webhooks/hook", nil, nil)
 	b.until("the webhook to be gone", func() bool {
 		return stepwell.CodeOf(b.client.Call(t.Context(), "POST", "/api/v1/webhooks/hook/trigger", nil, api.Object{"payload": api.Object{}}, nil)) == stepwell.CodeNotFound

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/action/kube/kubetest"
 	"github.com/stepwell/stepwell/api"
 )
@@ -290,5 +291,38 @@ func TestRestartedStepMakesAnotherJob(t *testing.T) {
 		if j.Text("metadata", "name") == first.Text("metadata", "name") && j.Text("metadata", "uid") != first.Text("metadata", "uid") {
 			t.Error("the first job was made again")
 		}
+	}
+}
+
+// TestJobOnCreatedCluster creates a cluster on a running server, which is killed while a job runs in it: the next one knows the cluster and
+// ends the step. While the step waits, the cluster cannot be deleted.
+func TestJobOnCreatedCluster(t *testing.T) {
+	t.Parallel()
+	r := newKubeRig(t)
+	r.set("")
+	r.start()
+	token, err := os.ReadFile(r.tokens)
+	must(t, err)
+	var made api.Cluster
+	must(t, r.client.Call(t.Context(), "POST", pathTo("clusters"), nil,
+		object{"id": "us", "kubeconfig": r.cluster.KubeconfigOf(r.cluster.URL, r.namespace, fmt.Sprintf("token: %q", token))}, &made))
+	if made.State != "ok" || made.Namespace != r.namespace || made.Version == "" {
+		t.Errorf("created as %+v", made)
+	}
+	gate, open := r.gate("gate")
+	id := r.job(gate+giveOne, "cluster_id: us")
+	r.pods(1)
+	remove := func() error { return r.client.Call(t.Context(), "DELETE", pathTo("clusters", "us"), nil, nil, nil) }
+	r.until("the step to wait", func() bool { return stepwell.CodeOf(remove()) == stepwell.CodeConflict })
+	r.kill()
+	open()
+	r.start()
+	if n := r.ends(id, "completed"); n != "1" {
+		t.Error("the output is", n)
+	}
+	r.once()
+	must(t, remove())
+	if err := remove(); stepwell.CodeOf(err) != stepwell.CodeNotFound {
+		t.Error("deleted again:", err)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/app"
@@ -191,10 +192,35 @@ func (p *program) newPluginsCommand() *cobra.Command {
 }
 
 func (p *program) newClustersCommand() *cobra.Command {
-	r := &resource{path: "clusters", items: "clusters", what: "cluster", whole: true, served: true,
+	r := &resource{path: "clusters", items: "clusters", what: "cluster", whole: true,
 		columns: []view.Column{{"ID", "id"}, {"DEFAULT", "default"}, {"STATE", "state"}, {"VERSION", "version"}, {"KIND", "kind"}, {"SERVER", "server"}, {"NAMESPACE", "namespace"}, {"ERROR", "error"}}}
-	return p.servedGroup("clusters", "See Kubernetes clusters", "See the Kubernetes clusters of a server's settings, and how they are (docs/kubernetes.md).",
-		p.listing(r, "List the clusters of the server that is asked"))
+	return p.group("clusters", []string{"cluster"}, "Manage Kubernetes clusters", "Manage Kubernetes clusters on which steps run jobs: those of the settings, and those created here (docs/kubernetes.md).",
+		p.listing(r, "List the clusters and how they are"), p.showing(r, "Show a cluster and how it is"),
+		p.sending("create ID", "Create a cluster from a kubeconfig, which is stored encrypted", "POST", func([]string) string { return pathTo("clusters") }, &clusterFlags{}, "id", "Created cluster %s."),
+		p.deleting(r, "Delete a created cluster"))
+}
+
+// clusterFlags ask for a cluster.
+type clusterFlags struct {
+	id, file, context, namespace string
+	namespaces                   []string
+}
+
+func (c *clusterFlags) add(f *pflag.FlagSet) {
+	f.StringVar(&c.file, "kubeconfig", "-", "`file` with the kubeconfig, as kubectl config view --flatten --minify writes it; - for the input")
+	f.StringVar(&c.context, "context", "", "`context` of the kubeconfig; its current one without this")
+	f.StringVar(&c.namespace, "namespace", "", "`namespace` of steps that name none; that of the context without this")
+	f.StringSliceVar(&c.namespaces, "namespaces", nil, "further `namespaces` that steps may name, such as team-*")
+}
+
+func (c *clusterFlags) take(args []string) { c.id = args[0] }
+
+func (c *clusterFlags) body(p *program) (object, error) {
+	text, err := p.readText(c.file)
+	o := object{"id": c.id, "kubeconfig": text, "namespaces": append([]string{}, c.namespaces...)}
+	put(o, "context", c.context)
+	put(o, "namespace", c.namespace)
+	return o, err
 }
 
 func (p *program) newWorkersCommand() *cobra.Command {
