@@ -134,15 +134,7 @@ func TestClusterTokenRotates(t *testing.T) {
 	id := r.job(gate + giveOne)
 	r.pods(1)
 	r.write("token", r.cluster.Account(t, r.namespace, documentedRole(t)...))
-	r.intervene(func(w http.ResponseWriter, q *http.Request, next http.Handler) {
-		if q.Header.Get("Authorization") == "Bearer "+string(old) {
-			w.Header().Set("Content-Type", "application/json")
-			w.WriteHeader(http.StatusUnauthorized)
-			_, _ = io.WriteString(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"Unauthorized","reason":"Unauthorized","code":401}`)
-			return
-		}
-		next.ServeHTTP(w, q)
-	})
+	r.refuse(string(old))
 	r.cut()
 	open()
 	r.ends(id, "completed")

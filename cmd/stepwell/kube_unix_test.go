@@ -183,14 +183,20 @@ func (r *kubeRig) deathAt(before bool, when func(q *http.Request) bool) (reached
 	return reached, dead
 }
 
-// dies kills the server at that point.
-func (r *kubeRig) dies(reached, dead chan struct{}) {
+// reaches waits for that point.
+func (r *kubeRig) reaches(reached chan struct{}) {
 	r.t.Helper()
 	select {
 	case <-reached:
 	case <-time.After(time.Minute):
 		r.t.Error("the point was not reached")
 	}
+}
+
+// dies kills the server at that point.
+func (r *kubeRig) dies(reached, dead chan struct{}) {
+	r.t.Helper()
+	r.reaches(reached)
 	r.kill()
 	close(dead)
 }

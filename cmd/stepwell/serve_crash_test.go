@@ -66,6 +66,7 @@ type crashRig struct {
 	dir     string
 	address string
 	flags   []string // more of serve
+	env     []string // more variables of it
 	client  *client.Client
 	process *exec.Cmd
 	service *httptest.Server
@@ -104,7 +105,7 @@ func (r *crashRig) set(more string) {
 func (r *crashRig) start() {
 	r.t.Helper()
 	r.process = exec.Command("stepwell", append([]string{"serve", "--listen", r.address, "--workers", "64"}, r.flags...)...)
-	r.process.Dir = r.dir
+	r.process.Dir, r.process.Env = r.dir, append(os.Environ(), r.env...)
 	var out bytes.Buffer
 	r.process.Stdout, r.process.Stderr = &out, &out
 	if err := r.process.Start(); err != nil {
