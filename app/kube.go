@@ -12,7 +12,9 @@ import (
 	"github.com/stepwell/stepwell/action/kube"
 	"github.com/stepwell/stepwell/action/outbound"
 	"github.com/stepwell/stepwell/action/service"
+	"github.com/stepwell/stepwell/resource"
 	"github.com/stepwell/stepwell/store"
+	"github.com/stepwell/stepwell/trigger/event"
 )
 
 // kubernetes are the clusters of an App, and what watches its jobs in them.
@@ -212,4 +214,15 @@ func (s *jobSteps) Ended(ctx context.Context, execution string) (known, ended bo
 		return false, false, err
 	}
 	return true, x.Status.Terminal(), nil
+}
+
+// jobEnded makes an event of the end of a CronJob's job. Servers of one database may see the same job: the event's id makes it one.
+func (s *Server) jobEnded(ctx context.Context, e *kube.Ended) error {
+	data := resource.Object{"cluster_id": e.Cluster, "namespace": e.Namespace, "cronjob": e.CronJob, "job_name": e.Job, "job_uid": e.UID, "status": e.Status.String(),
+		"started_at": e.Started.UTC().Format(time.RFC3339), "ended_at": e.At.UTC().Format(time.RFC3339), "error": s.hide(e.Error)}
+	_, err := s.router.Receive(ctx, event.Event{ID: "kube:" + e.UID, Type: "kube.job.completed", Source: "kubernetes/" + e.Cluster, Data: data, Time: e.At})
+	if stepwell.CodeOf(err) == stepwell.CodeConflict { // two ids in the settings lead to this cluster
+		return nil
+	}
+	return err
 }

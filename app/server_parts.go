@@ -163,6 +163,7 @@ func (s *Server) buildTriggers(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	s.kube.observer.Announce(s.jobEnded)
 	if err := s.buildDapr(ctx); err != nil {
 		return err
 	}

@@ -3,6 +3,8 @@ package kube
 import (
 	"context"
 	"encoding/base64"
+	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/action/kube/kubetest"
 )
 
 var pem64 = base64.StdEncoding.EncodeToString([]byte("PEM"))
@@ -172,6 +175,62 @@ func TestClustersOfTheSettings(t *testing.T) {
 		if err := c.AllowImage(image); (err == nil) != ok {
 			t.Errorf("image %s: %v", image, err)
 		}
+	}
+}
+
+// TestInCluster reaches the control plane as a pod does: by the variables and files that Kubernetes gives it. The token is read again each minute.
+func TestInCluster(t *testing.T) {
+	there := kubetest.Start(t)
+	dir, namespace := t.TempDir(), there.Namespace(t)
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	address, err := url.Parse(there.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := inCluster(dir); stepwell.CodeOf(err) != stepwell.CodeInvalid {
+		t.Errorf("outside a pod: %v", err)
+	}
+	t.Setenv("KUBERNETES_SERVICE_HOST", address.Hostname())
+	t.Setenv("KUBERNETES_SERVICE_PORT", address.Port())
+	if _, err := inCluster(dir); stepwell.CodeOf(err) != stepwell.CodeUnavailable {
+		t.Errorf("without the files: %v", err)
+	}
+	may := kubetest.Object{"apiGroups": []any{"batch"}, "resources": []any{"jobs"}, "verbs": []any{"list"}}
+	write("ca.crt", string(there.CA))
+	write("namespace", namespace+"\n")
+	write("token", "expired")
+	cfg, err := inCluster(dir)
+	if err != nil || cfg.Namespace != namespace {
+		t.Fatalf("%+v, %v", cfg, err)
+	}
+	now := time.Now()
+	k, err := newClient(cfg, func() time.Time { return now }, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := func() int {
+		_, _, err := listAll[job](t.Context(), k, jobPath(namespace, ""), "")
+		return statusOf(err)
+	}
+	if status := list(); status != http.StatusUnauthorized {
+		t.Errorf("with an expired token: %d", status)
+	}
+	write("token", there.Account(t, namespace, may))
+	if status := list(); status != 0 { // it is read again when it is refused
+		t.Errorf("with the next token: %d", status)
+	}
+	write("token", there.Account(t, namespace))
+	if status := list(); status != 0 {
+		t.Errorf("within the minute: %d", status)
+	}
+	now = now.Add(time.Minute)
+	if status := list(); status != http.StatusForbidden {
+		t.Errorf("a minute later: %d", status)
 	}
 }
 

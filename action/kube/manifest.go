@@ -20,6 +20,9 @@ const (
 	labelPrefix    = "stepwell.io/"
 	labelInstance  = "stepwell.io/instance"
 	labelExecution = "stepwell.io/execution"
+	labelEvent     = "stepwell.io/event" // of a CronJob's job: whether its end has been announced
+	eventPending   = "pending"
+	eventSent      = "sent"
 	noteKey        = "stepwell.io/key"   // the step's idempotency key
 	noteNonce      = "stepwell.io/nonce" // the attempt's
 	noteStep       = "stepwell.io/step"
@@ -186,6 +189,9 @@ func cronManifest(p *cronParams, id *identity, namespace string) (object, error)
 	notes := object{noteKey: id.key, noteStep: id.step}
 	labels := id.labels(p.Labels)
 	cron["metadata"] = withMeta(cron["metadata"], p.Name, namespace, labels, notes)
+	jobs := objectAt(cron, "spec", "jobTemplate")
+	given := objectAt(jobs, "metadata")
+	jobs["metadata"] = merge(given, object{"labels": merge(labels, object{labelEvent: eventPending})})
 	return cron, nil
 }
 

@@ -56,7 +56,8 @@ type Observer struct {
 	clusters *Clusters
 	steps    Steps
 	log      *slog.Logger
-	streams  chan struct{} // of logs that are followed
+	offer    func(context.Context, *Ended) error // nil: ended jobs of CronJobs are not announced
+	streams  chan struct{}                       // of logs that are followed
 
 	unstreamed atomic.Int64 // logs that are followed without one
 
@@ -94,6 +95,9 @@ func (o *Observer) Run(ctx context.Context, steps Steps) error {
 	defer end()
 	o.running.Go(func() { o.every(ctx, checkEvery, o.check) })
 	o.running.Go(func() { o.every(ctx, sweepEvery, o.sweep) })
+	if o.offer != nil {
+		o.running.Go(func() { o.every(ctx, endedEvery, o.announce) })
+	}
 	failing := false
 	for {
 		err := o.refresh(ctx)

@@ -26,6 +26,10 @@ type meta struct {
 	Deleted     string            `json:"deletionTimestamp"`
 	Labels      map[string]string `json:"labels"`
 	Annotations map[string]string `json:"annotations"`
+	Owners      []struct {
+		Kind string `json:"kind"`
+		Name string `json:"name"`
+	} `json:"ownerReferences"`
 }
 
 type condition struct {
@@ -44,6 +48,7 @@ type job struct {
 		TTL     *int `json:"ttlSecondsAfterFinished"`
 	} `json:"spec"`
 	Status struct {
+		Started    time.Time   `json:"startTime"`
 		Active     int         `json:"active"`
 		Succeeded  int         `json:"succeeded"`
 		Failed     int         `json:"failed"`

@@ -21,7 +21,7 @@ func (o *Observer) sweep(ctx context.Context) {
 	}
 }
 
-// places are the namespaces that are watched, and the clusters' own.
+// places are the namespaces that are watched, the clusters' own, and those that the clusters name in full.
 func (o *Observer) places(ctx context.Context) (list []place) {
 	seen := map[place]bool{}
 	for id, c := range o.clusters.all() {
@@ -30,6 +30,11 @@ func (o *Observer) places(ctx context.Context) (list []place) {
 		}
 		if namespace, err := c.defaultNamespace(ctx); err == nil {
 			seen[place{id, namespace}] = true
+		}
+		for _, named := range c.access.Namespaces {
+			if dnsLabel().MatchString(named) && c.allowed(named) {
+				seen[place{id, named}] = true
+			}
 		}
 	}
 	o.mu.Lock()
