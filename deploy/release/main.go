@@ -3,6 +3,7 @@
 //	release sbom VERSION PROGRAM FILE # the bill of materials of a program, CycloneDX
 //	release finish DIST               # DIST/release: everything to be published, with npm packages, formula and provenance
 //	release notes VERSION             # the section of CHANGELOG.md on the input
+//	release dependencies GRAPH PROGRAM # what each module costs; deploy/release/coldstart calls it
 //
 // The same commit gives the same bytes, except for the provenance, which names the run that has built it.
 package main
@@ -33,6 +34,8 @@ func run(args []string) error {
 		return writeSBOM(args[1], args[2], args[3])
 	case len(args) == 2 && args[0] == "finish":
 		return finish(args[1])
+	case len(args) == 3 && args[0] == "dependencies":
+		return dependencies(args[1], args[2], os.Stdout)
 	case len(args) == 2 && args[0] == "notes":
 		text, err := io.ReadAll(os.Stdin)
 		if err != nil {
@@ -45,7 +48,7 @@ func run(args []string) error {
 		_, err = fmt.Print(section)
 		return err
 	}
-	return errors.New("usage: release sbom VERSION PROGRAM FILE | finish DIST | notes VERSION <CHANGELOG.md")
+	return errors.New("usage: release sbom VERSION PROGRAM FILE | finish DIST | notes VERSION <CHANGELOG.md | dependencies GRAPH PROGRAM")
 }
 
 // notes returns what the changelog says of a version, without its heading.
@@ -63,7 +66,7 @@ func notes(changelog, version string) (string, error) {
 	}
 	text := strings.TrimSpace(section.String())
 	if text == "" {
-		return "", fmt.Errorf("CHANGELOG.md says nothing of %s: give it a section ## [%s] - DATE", version, strings.TrimPrefix(version, "v"))
+		return "", fmt.Errorf("CHANGELOG.md has no section for %s: give it a section ## [%s] - DATE", version, strings.TrimPrefix(version, "v"))
 	}
 	return text + "\n", nil
 }
