@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -121,24 +122,37 @@ func (e *examination) state(ctx context.Context) {
 	}
 }
 
-// clusters asks each Kubernetes cluster of the settings what its user may not do.
+// shownJobs is how many names of jobs a finding has.
+const shownJobs = 10
+
+// clusters asks each Kubernetes cluster of the settings what its user may not do, and for jobs that the database does not know.
 func (e *examination) clusters(ctx context.Context) {
 	if len(e.App.Kubernetes.Clusters) == 0 {
 		return
 	}
-	all, err := kube.NewClusters(e.App.Kubernetes)
+	o := e.App.Kubernetes
+	db, err := app.OpenReader(ctx, e.db, e.App.Log)
+	if err == nil {
+		defer db.Close()
+		if named, ok := db.(interface{ ID() string }); ok {
+			o.Instance = named.ID
+		}
+	} else {
+		db = nil // reported by database
+	}
+	all, err := kube.NewClusters(o)
 	if err != nil {
 		e.fail("clusters", stepwell.HintOf(err), "%v", err)
 		return
 	}
 	for _, id := range all.IDs() {
 		if c, err := all.Find(id); err == nil {
-			e.cluster(ctx, c, "cluster "+id)
+			e.cluster(ctx, c, "cluster "+id, db)
 		}
 	}
 }
 
-func (e *examination) cluster(ctx context.Context, c *kube.Cluster, check string) {
+func (e *examination) cluster(ctx context.Context, c *kube.Cluster, check string, db app.Store) {
 	if name := e.App.Kubernetes.Clusters[c.ID()].Service; name != "" {
 		client, err := service.NewClient(e.App.Services)
 		if err == nil {
@@ -162,6 +176,30 @@ func (e *examination) cluster(ctx context.Context, c *kube.Cluster, check string
 		e.warn(check, "docs/kubernetes.md has the Role; some rights are for parts of the actions only", "in the namespace %s its user may not: %s", namespace, strings.Join(missing, ", "))
 	default:
 		e.fine(check, "its user may do in the namespace %s what jobs need", namespace)
+	}
+	if err == nil && db != nil && !slices.Contains(missing, "list jobs") {
+		e.unknownJobs(ctx, c, check, namespace, db)
+	}
+}
+
+// unknownJobs reports jobs of this installation that the database does not know, as after restoring an older backup.
+func (e *examination) unknownJobs(ctx context.Context, c *kube.Cluster, check, namespace string, db app.Store) {
+	names, err := c.Unknown(ctx, namespace, func(ctx context.Context, id string) (bool, error) {
+		_, err := db.Execution(ctx, id)
+		if stepwell.CodeOf(err) == stepwell.CodeNotFound {
+			return false, nil
+		}
+		return err == nil, err
+	})
+	switch {
+	case err != nil:
+		e.warn(check, stepwell.HintOf(err), "its jobs cannot be listed: %v", err)
+	case len(names) > 0:
+		more := ""
+		if n := len(names) - shownJobs; n > 0 {
+			names, more = names[:shownJobs], fmt.Sprintf(" and %d more", n)
+		}
+		e.warn(check, "delete them with kubectl if no other copy of the database needs them", "the namespace %s has jobs of executions that the database does not know: %s%s", namespace, strings.Join(names, ", "), more)
 	}
 }
 

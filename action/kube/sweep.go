@@ -53,7 +53,7 @@ func (o *Observer) sweepPlace(ctx context.Context, c *Cluster, namespace string)
 	if err != nil {
 		return err
 	}
-	jobs, _, err := listAll[job](ctx, k, jobPath(namespace, ""), labelInstance+"="+label(o.clusters.o.Instance()))
+	jobs, err := c.ownJobs(ctx, k, namespace)
 	if err != nil {
 		return err
 	}
@@ -74,6 +74,38 @@ func (o *Observer) sweepPlace(ctx context.Context, c *Cluster, namespace string)
 		o.log.Warn("jobs of this installation belong to executions that the database does not know; they are left alone", "cluster", c.id, "namespace", namespace, "jobs", unknown)
 	}
 	return nil
+}
+
+// ownJobs are the jobs of this installation in a namespace.
+func (c *Cluster) ownJobs(ctx context.Context, k *client, namespace string) ([]job, error) {
+	jobs, _, err := listAll[job](ctx, k, jobPath(namespace, ""), labelInstance+"="+label(c.clusters.o.Instance()))
+	return jobs, err
+}
+
+// Unknown lists the names of jobs of this installation in a namespace whose executions known does not know.
+func (c *Cluster) Unknown(ctx context.Context, namespace string, known func(ctx context.Context, execution string) (bool, error)) (names []string, err error) {
+	k, err := c.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	jobs, err := c.ownJobs(ctx, k, namespace)
+	if err != nil {
+		return nil, atCluster(c.id, err)
+	}
+	for i := range jobs {
+		execution, _, ok := strings.Cut(jobs[i].Metadata.Annotations[noteKey], "/")
+		if !ok { // of a CronJob
+			continue
+		}
+		is, err := known(ctx, execution)
+		if err != nil {
+			return nil, err
+		}
+		if !is {
+			names = append(names, jobs[i].Metadata.Name)
+		}
+	}
+	return names, nil
 }
 
 func (o *Observer) sweepJob(ctx context.Context, k *client, namespace string, j *job) (known bool, err error) {
