@@ -1,78 +1,28 @@
 package git_test
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"log/slog"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stepwell/stepwell/action/git"
 	"github.com/stepwell/stepwell/app"
-	"github.com/stepwell/stepwell/conductor"
+	"github.com/stepwell/stepwell/app/killtest"
 	"github.com/stepwell/stepwell/definition"
 )
 
-// killDir in the environment makes the test binary the process that is killed.
-const killDir = "STEPWELL_TEST_KILL_GIT"
+// killRepo in the environment is the repository of the process that is killed.
+const killRepo = "STEPWELL_TEST_KILL_REPO"
 
 // TestKillChild is a process that runs the execution of a folder to its end, or until it is killed.
 func TestKillChild(t *testing.T) {
-	dir := os.Getenv(killDir)
-	if dir == "" {
-		t.Skip("it is the other half of TestKill")
-	}
-	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
-	defer stop()
-	a, err := app.New(ctx, app.Options{DB: filepath.Join(dir, "kill.db"), Log: slog.New(slog.DiscardHandler), Git: git.Options{Protocols: []string{"file"}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	running := make(chan error, 1)
-	go func() { running <- errors.Join(a.Run(ctx), a.Close()) }()
-	execution := filepath.Join(dir, "execution")
-	raw, err := os.ReadFile(execution)
-	if err == nil {
-		err = a.Conductor.Recover(ctx, string(raw))
-	} else {
-		raw, err = start(ctx, a, dir)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(execution, raw, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for {
-		x, err := a.Store.Execution(ctx, string(raw))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if x.Status.Terminal() {
-			fmt.Println("ENDED", x.Status)
-			break
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	stop()
-	<-running
-}
-
-func start(ctx context.Context, a *app.App, dir string) ([]byte, error) {
-	witness := filepath.Join(dir, "witness")
-	p, err := a.Conductor.Register(ctx, &definition.Definition{Name: "kill", Steps: []definition.Step{{ID: "deploy", Action: git.Name, Params: params{
-		"repo": os.Getenv("STEPWELL_TEST_KILL_REPO"), "command": "echo $STEPWELL_COMMIT $(cat name) >> " + witness + "; test -e " + dir + "/killed || { touch " + dir + "/killed; kill -9 $PPID; sleep 0.2; }",
-	}}}})
-	if err != nil {
-		return nil, err
-	}
-	id, err := a.Conductor.Start(ctx, conductor.Request{Pipeline: p})
-	return []byte(id), err
+	killtest.Child(t, func(string) app.Options { return app.Options{Git: git.Options{Protocols: []string{"file"}}} }, func(dir string) definition.Step {
+		witness := filepath.Join(dir, "witness")
+		return definition.Step{ID: "deploy", Action: git.Name, Params: params{"repo": os.Getenv(killRepo),
+			"command": "echo $STEPWELL_COMMIT $(cat name) >> " + witness + "; test -e " + dir + "/killed || { touch " + dir + "/killed; kill -9 $PPID; sleep 0.2; }"}}
+	})
 }
 
 // The points at which the process is killed: as git is called for the nth time, so that it goes on alone; or when it has
@@ -113,9 +63,7 @@ exec %[2]s "$@"
 `, dir, program(t)))
 	o.write(filepath.Join(dir, "point"), point)
 	child := func() string {
-		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestKillChild$", "-test.timeout=90s")
-		cmd.Env = append(os.Environ(), killDir+"="+dir, "STEPWELL_TEST_KILL_REPO="+o.bare, "PATH="+bin+":"+os.Getenv("PATH"), "TMPDIR="+dir)
-		out, _ := cmd.CombinedOutput() // how it ended is in the output
+		out, _ := killtest.Command(t, dir, killRepo+"="+o.bare).CombinedOutput() // how it ended is in the output
 		return string(out)
 	}
 	if out := child(); strings.Contains(out, "ENDED") {

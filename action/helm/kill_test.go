@@ -1,10 +1,7 @@
 package helm_test
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,63 +12,17 @@ import (
 	"github.com/stepwell/stepwell/action/helm"
 	"github.com/stepwell/stepwell/action/kube"
 	"github.com/stepwell/stepwell/app"
-	"github.com/stepwell/stepwell/conductor"
+	"github.com/stepwell/stepwell/app/killtest"
 	"github.com/stepwell/stepwell/definition"
 )
 
-// killDir in the environment makes the test binary the process that is killed.
-const killDir = "STEPWELL_TEST_KILL_HELM"
-
 // TestKillChild is a process that runs the execution of a folder to its end, or until it is killed.
 func TestKillChild(t *testing.T) {
-	dir := os.Getenv(killDir)
-	if dir == "" {
-		t.Skip("it is the other half of TestKill")
-	}
-	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
-	defer stop()
-	a, err := app.New(ctx, app.Options{DB: filepath.Join(dir, "kill.db"), Log: slog.New(slog.DiscardHandler), Kubernetes: kube.Options{Clusters: map[string]kube.Access{"here": {Kubeconfig: filepath.Join(dir, "kubeconfig")}}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	running := make(chan error, 1)
-	go func() { running <- errors.Join(a.Run(ctx), a.Close()) }()
-	execution := filepath.Join(dir, "execution")
-	raw, err := os.ReadFile(execution)
-	if err == nil {
-		err = a.Conductor.Recover(ctx, string(raw))
-	} else {
-		raw, err = start(ctx, a, dir)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(execution, raw, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for {
-		x, err := a.Store.Execution(ctx, string(raw))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if x.Status.Terminal() {
-			fmt.Println("ENDED", x.Status)
-			break
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	stop()
-	<-running
-}
-
-func start(ctx context.Context, a *app.App, dir string) ([]byte, error) {
-	p, err := a.Conductor.Register(ctx, &definition.Definition{Name: "kill", Steps: []definition.Step{{ID: "deploy", Action: helm.Install, Params: params{
-		"release": "app", "chart": "greeting", "values": params{"text": "killed"}}}}})
-	if err != nil {
-		return nil, err
-	}
-	id, err := a.Conductor.Start(ctx, conductor.Request{Pipeline: p, Dir: filepath.Join(dir, "charts")})
-	return []byte(id), err
+	killtest.Child(t, func(dir string) app.Options {
+		return app.Options{Kubernetes: kube.Options{Clusters: map[string]kube.Access{"here": {Kubeconfig: filepath.Join(dir, "kubeconfig")}}}}
+	}, func(string) definition.Step {
+		return definition.Step{ID: "deploy", Action: helm.Install, Params: params{"release": "app", "chart": "greeting", "values": params{"text": "killed"}}}
+	})
 }
 
 // The calls of helm for one installation: its version, what is there, what the chart renders to, the work.
@@ -127,12 +78,7 @@ func kill(t *testing.T, point string, upgrade bool) {
 	}
 	r.write(filepath.Join(dir, "point"), point)
 	r.write(filepath.Join(dir, "kubeconfig"), r.cluster.Kubeconfig(r.namespace))
-	child := func() *exec.Cmd {
-		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestKillChild$", "-test.timeout=90s")
-		cmd.Env = append(os.Environ(), killDir+"="+dir, "PATH="+filepath.Join(dir, "bin")+":"+os.Getenv("PATH"), "TMPDIR="+dir)
-		return cmd
-	}
-	first := child()
+	first := killtest.Command(t, dir)
 	if point == "both" {
 		if err := first.Start(); err != nil {
 			t.Fatal(err)
@@ -154,7 +100,7 @@ func kill(t *testing.T, point string, upgrade bool) {
 	if point == "both" {
 		go r.endHooks()
 	}
-	if out, _ := child().CombinedOutput(); !strings.Contains(string(out), "ENDED completed") {
+	if out, _ := killtest.Command(t, dir).CombinedOutput(); !strings.Contains(string(out), "ENDED completed") {
 		t.Fatalf("the next process: %s; revisions %q", out, r.revisions("app"))
 	}
 	got := r.revisions("app")
