@@ -79,7 +79,7 @@ func (a *App) join(ctx context.Context, o *Options) error {
 	if _, n.changed, err = shared.ChangedObjects(ctx, -1, 0); err != nil {
 		return err
 	}
-	if n.Node, err = fleet.Join(ctx, fleet.Options{Store: shared, Address: address, Single: !o.serves, Local: o.Now, Log: o.Log}); err != nil {
+	if n.Node, err = fleet.Join(ctx, fleet.Options{Store: shared, Address: address, Single: !o.serves, Adopted: func() { a.kube.observer.Wake() }, Local: o.Now, Log: o.Log}); err != nil {
 		return err
 	}
 	if o.alone {

@@ -29,6 +29,8 @@ type Options struct {
 	// Lease is for how long a node is taken for alive after a beat, and Beat the pause between two. All nodes have the same. They
 	// default to 5 s and 1 s.
 	Lease, Beat time.Duration
+	// Adopted is called after executions of other nodes were taken over. Defaults to nothing.
+	Adopted func()
 	// Local is the machine's clock, of which only differences count. Defaults to time.Now.
 	Local func() time.Time
 	// Log takes the node's own messages. Defaults to slog.Default.
@@ -270,6 +272,9 @@ func (c claimer) Claim(ctx context.Context, owner int64, limit int) ([]store.Exe
 	c.n.cache.adopted(list)
 	if len(list) > 0 {
 		c.n.o.Log.Info("executions are taken over", "node", owner, "executions", len(list))
+		if c.n.o.Adopted != nil {
+			c.n.o.Adopted()
+		}
 	}
 	return list, err
 }

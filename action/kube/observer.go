@@ -81,6 +81,11 @@ func (o *Observer) Expect(key string) {
 	o.mu.Lock()
 	o.expected[key] = time.Now()
 	o.mu.Unlock()
+	o.Wake()
+}
+
+// Wake has the steps that await jobs read again soon, as after executions were taken over from another process.
+func (o *Observer) Wake() {
 	select {
 	case o.woken <- struct{}{}:
 	default:
