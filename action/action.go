@@ -37,6 +37,12 @@ type Validator interface {
 	Validate(params map[string]any) []error
 }
 
+// WholeValidator is a Validator that also finds what is missing: it is called in place of Validate where no parameter contains a template.
+type WholeValidator interface {
+	Validator
+	ValidateWhole(params map[string]any) []error
+}
+
 // RetryError asks for another attempt after a delay; deferrals (Defer) do not count as attempts.
 type RetryError struct {
 	After time.Duration

@@ -185,6 +185,16 @@ func (r *Registry) Validate(name string, params map[string]any) []error {
 	return v.Validate(params)
 }
 
+// ValidateWhole is Validate for parameters of which none is left out for its template: what is missing is a problem too.
+func (r *Registry) ValidateWhole(name string, params map[string]any) []error {
+	if a := r.find(name); a != nil {
+		if v, ok := a.Handler.(WholeValidator); ok {
+			return v.ValidateWhole(params)
+		}
+	}
+	return r.Validate(name, params)
+}
+
 // Complete fills in a spawned step: Action from Name, and from the action's Spec the DependsOn of a step that names
 // none (nil; an empty list means none on purpose) and the Key of a step that has the Spec's KeyParam among its params
 // (pipeline-steps "BaseStep" and "Parameterized step key"). A step without a name is CodeInvalid, an unknown action

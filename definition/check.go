@@ -14,7 +14,11 @@ import (
 //
 //	Validate(name string, params map[string]any) []error
 //
-// is asked about the parameters of every step that contain no template. One that also has
+// is asked about the parameters of every step that contain no template. Where none contains one,
+//
+//	ValidateWhole(name string, params map[string]any) []error
+//
+// is asked instead, if the catalog has it: what is missing is known then. One that also has
 //
 //	IsSpread() bool
 //
@@ -26,6 +30,10 @@ type Catalog interface {
 
 type validator interface {
 	Validate(name string, params map[string]any) []error
+}
+
+type wholeValidator interface {
+	ValidateWhole(name string, params map[string]any) []error
 }
 
 // Check finds everything that is wrong with a definition as a whole: ids, dependencies and cycles, actions and their

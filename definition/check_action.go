@@ -129,7 +129,11 @@ func (c *checker) validate(here located, name string, params map[string]any) {
 	if step.Module != "" {
 		where = "config"
 	}
-	for _, err := range v.Validate(name, fixed) {
+	validate := v.Validate
+	if whole, ok := c.cat.(wholeValidator); ok && len(fixed) == len(params) {
+		validate = whole.ValidateWhole
+	}
+	for _, err := range validate(name, fixed) {
 		c.Fail(posOf(step, where), here.path()+"."+where, err.Error(), hintOf(err))
 	}
 }

@@ -28,6 +28,8 @@ type Options struct {
 	// Namespaces are patterns of the namespaces that steps may use in clusters that were created over the API. Defaults to those that the
 	// cluster names.
 	Namespaces []string `json:"namespaces"`
+	// Online has Validate ask the clusters what they would say to a step's job (dry run). Defaults to false.
+	Online bool `json:"-"`
 	// Outbound connects to clusters that were created over the API, under the limits of steps. Nil: without limits.
 	Outbound *outbound.Client `json:"-"`
 	// Services calls the services that clusters are behind. Nil: they cannot be called here.

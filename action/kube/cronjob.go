@@ -16,7 +16,12 @@ type cronHandler struct{ clusters *Clusters }
 
 // Validate implements action.Validator.
 func (h *cronHandler) Validate(values map[string]any) []error {
-	return h.clusters.validate(values, &cronParams{})
+	return h.clusters.validate(values, &cronParams{}, false)
+}
+
+// ValidateWhole implements action.WholeValidator.
+func (h *cronHandler) ValidateWhole(values map[string]any) []error {
+	return h.clusters.validate(values, &cronParams{}, true)
 }
 
 func (p *cronParams) validate(given map[string]any) []error {
@@ -24,11 +29,19 @@ func (p *cronParams) validate(given map[string]any) []error {
 		return nil
 	}
 	problems := p.podParams.validate(given)
-	if given["schedule"] == nil {
-		problems = append(problems, action.Invalid("", "schedule is required"))
-	}
 	if given["job_name"] != nil {
 		problems = append(problems, action.Invalid("leave it out: jobs are named after the CronJob", "job_name: a CronJob names its jobs itself"))
+	}
+	return problems
+}
+
+func (p *cronParams) missing(given map[string]any) []error {
+	if p.State == "absent" {
+		return nil
+	}
+	problems := p.podParams.missing(given)
+	if given["schedule"] == nil {
+		problems = append(problems, action.Invalid("", "schedule is required"))
 	}
 	return problems
 }

@@ -77,11 +77,20 @@ func corePath(namespace, kind, name string) string {
 
 // Validate implements action.Validator.
 func (h *jobHandler) Validate(values map[string]any) []error {
-	return h.clusters.validate(values, &jobParams{})
+	return h.clusters.validate(values, &jobParams{}, false)
+}
+
+// ValidateWhole implements action.WholeValidator.
+func (h *jobHandler) ValidateWhole(values map[string]any) []error {
+	return h.clusters.validate(values, &jobParams{}, true)
 }
 
 func (p *jobParams) validate(given map[string]any) []error {
-	problems := p.podParams.validate(given)
+	return p.podParams.validate(given)
+}
+
+func (p *jobParams) missing(given map[string]any) []error {
+	problems := p.podParams.missing(given)
 	if p.Parallelism > 1 && given["completions"] == nil {
 		problems = append(problems, action.Invalid("give completions too", "parallelism: one completion is one pod"))
 	}
@@ -126,17 +135,27 @@ func (h *jobHandler) Run(ctx context.Context, call *action.Call) (any, error) {
 type params interface {
 	// validate finds what the fields cannot say; given are the values without defaults.
 	validate(given map[string]any) []error
+	// missing finds which values are missing beside those given.
+	missing(given map[string]any) []error
 	pod() *podParams
 }
 
-// validate finds what is wrong with parameters whose values with templates are missing.
-func (c *Clusters) validate(values map[string]any, p params) []error {
+// validate finds what is wrong with parameters whose values with templates are missing; whole: there are none.
+func (c *Clusters) validate(values map[string]any, p params, whole bool) []error {
 	if err := spec.BindTemplated(values, p); err != nil {
 		return []error{action.Fail(err)}
 	}
 	problems := p.validate(values)
-	if cluster, err := c.Find(p.pod().ClusterID); err == nil && (values["cluster_id"] != nil || len(c.byID) == 1) {
+	if whole {
+		problems = append(problems, p.missing(values)...)
+	}
+	if cluster, err := c.Find(p.pod().ClusterID); err == nil && (values["cluster_id"] != nil || len(c.all()) == 1) {
 		problems = append(problems, cluster.beyond(values, p, true)...)
+	}
+	if c.o.Online && len(problems) == 0 {
+		if err := c.online(values, p); err != nil {
+			problems = append(problems, err)
+		}
 	}
 	return problems
 }
@@ -146,7 +165,7 @@ func (c *Clusters) bind(ctx context.Context, call *action.Call, p params) (*Clus
 	if err := call.Bind(p); err != nil {
 		return nil, "", err
 	}
-	if err := errors.Join(p.validate(call.Params)...); err != nil {
+	if err := errors.Join(append(p.validate(call.Params), p.missing(call.Params)...)...); err != nil {
 		return nil, "", action.Fail(err)
 	}
 	cluster, err := c.Find(p.pod().ClusterID)

@@ -129,10 +129,7 @@ func (p *podParams) pod() *podParams { return p }
 var envName = action.Pattern(`^[-._A-Za-z][-._A-Za-z0-9]*$`)
 
 // validate finds what the fields cannot say; values with templates are missing.
-func (p *podParams) validate(given map[string]any) (problems []error) {
-	if given["image"] == nil && given["manifest"] == nil {
-		problems = append(problems, action.Invalid("", "image is required"))
-	}
+func (p *podParams) validate(map[string]any) (problems []error) {
 	if len(p.Namespace) > 0 && !dnsLabel().MatchString(p.Namespace) {
 		problems = append(problems, action.Invalid("lowercase letters, digits and -", "namespace: %q is not the name of one", p.Namespace))
 	}
@@ -152,6 +149,13 @@ func (p *podParams) validate(given map[string]any) (problems []error) {
 		}
 	}
 	return problems
+}
+
+func (p *podParams) missing(given map[string]any) []error {
+	if given["image"] == nil && given["manifest"] == nil {
+		return []error{action.Invalid("", "image is required")}
+	}
+	return nil
 }
 
 var (

@@ -3,18 +3,22 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 
+	"github.com/stepwell/stepwell/action/kube/kubetest"
+	"github.com/stepwell/stepwell/api"
 	"github.com/stepwell/stepwell/store/postgres/postgrestest"
 )
 
@@ -209,4 +213,41 @@ func (r *fleetRig) ownerOf(id string) *fleetNode {
 	}
 	r.t.Fatal("no server runs", id)
 	return nil
+}
+
+// TestSpecifiedJobRequest sends the request for a job that budpipeline's §10 has, as it is written there but for its dots.
+func TestSpecifiedJobRequest(t *testing.T) {
+	t.Parallel()
+	r := newKubeRig(t)
+	r.node.With(func(_ kubetest.Object, words, _ []string) (*exec.Cmd, string, error) { // the image's python
+		if len(words) != 3 || words[0] != "python" || words[1] != "-c" || words[2] != `print("hello")` {
+			return nil, "", fmt.Errorf("the command is %q", words)
+		}
+		return exec.Command("echo", "hello"), "127.0.0.1", nil
+	})
+	r.start()
+	var started struct {
+		ID string `json:"execution_id"`
+	}
+	must(t, r.client.Call(t.Context(), "POST", "/api/v1/execute", nil, json.RawMessage(`{
+    "action_type": "external.k8s.job",
+    "params": {
+      "cluster_id": "eu",
+      "image": "python:3.11",
+      "command": ["python", "-c", "print(\"hello\")"]
+    }
+  }`), &started))
+	r.ends(started.ID, "completed")
+	steps, err := r.client.Steps(t.Context(), api.ListSteps{ExecutionPath: api.ExecutionPath{ID: started.ID}, Outputs: true})
+	must(t, err)
+	var out map[string]any
+	must(t, json.Unmarshal(steps.Steps[0].Outputs, &out))
+	job := r.once()
+	if out["logs"] != "hello\n" || out["exit_code"] != 0.0 || out["job_uid"] != job.Text("metadata", "uid") || out["namespace"] != r.namespace || out["cluster_id"] != "eu" {
+		t.Errorf("the outputs are %v", out)
+	}
+	image := job.At("spec", "template", "spec", "containers").([]any)[0].(map[string]any)["image"]
+	if image != "python:3.11" || job.At("spec", "backoffLimit") != 3.0 || job.At("spec", "activeDeadlineSeconds") != 3600.0 {
+		t.Errorf("the job is %v", job)
+	}
 }

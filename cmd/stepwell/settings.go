@@ -25,6 +25,7 @@ type commonFlags struct {
 	workers  int
 	sync     choice
 	lenient  bool
+	online   bool   // clusters are asked about steps that are validated
 	queue    string // address of the Redis server with the lists of steps
 	outgoing settings.Outgoing
 	serving  settings.Serving // from file; `serve` and what speaks to it put the environment over it
@@ -140,6 +141,7 @@ func (p *program) options() (app.Options, error) {
 	}
 	p.settings.serving.AddTo(&o, p.env)
 	err := p.settings.outgoing.AddTo(&o, p.env)
+	o.Kubernetes.Online = p.settings.online
 	return o, err
 }
 

@@ -24,11 +24,12 @@ func (p *program) newValidateCommand() *cobra.Command {
 			"line and column. Exit code 2 when there is an error; warnings alone are fine.\n\n" +
 			"With --server the server is asked: it knows its stored pipelines, its actions, and which of them its\n" +
 			"policy denies to what you write.\n\n" +
+			"With --online the clusters of the settings are asked what they say to Kubernetes jobs (docs/kubernetes.md).\n\n" +
 			"With --engine dapr a pipeline is also checked for what executions inside Dapr Workflow lack (docs/dapr.md).",
 		Args: arguments(1, -1, "FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if cmd.Flags().Changed("server") && engine.value == "dapr" {
-				return stepwell.Invalid("leave --server out", "--engine dapr is checked here: executions inside Dapr Workflow have no server")
+			if cmd.Flags().Changed("server") && (p.settings.online || engine.value == "dapr") {
+				return stepwell.Invalid("leave --server out", "--online and --engine dapr are checked here, by the settings of this process")
 			}
 			if cmd.Flags().Changed("server") {
 				return p.calling(&c, func(ctx context.Context, client *client.Client) error {
@@ -40,6 +41,7 @@ func (p *program) newValidateCommand() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&c.server, "server", "", "`URL` of the server that is asked")
 	cmd.Flags().Var(engine, "engine", "`engine` that runs the pipelines")
+	cmd.Flags().BoolVar(&p.settings.online, "online", false, "ask Kubernetes clusters too, which create nothing")
 	c.output = format(cmd.Flags(), "text", "json")
 	p.settings.addLenient(cmd.Flags())
 	return cmd
