@@ -17,6 +17,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/stepwell/stepwell/access"
+	"github.com/stepwell/stepwell/api/columns"
 )
 
 // The black-box test knows the description at /openapi.json and nothing else: it makes good and bad requests for every
@@ -520,6 +521,12 @@ func (b *blackbox) check(op *described, about string, want int, res *http.Respon
 		}
 	}
 	if plain := strings.HasPrefix(res.Header.Get("Content-Type"), "text/plain"); plain && b.promises(op, key, "text/plain") {
+		return
+	}
+	if res.Header.Get("Content-Type") == columns.MediaType && b.promises(op, key, columns.MediaType) {
+		if _, err := columns.Decode(body); err != nil {
+			b.errorf("%s: %v", about, err)
+		}
 		return
 	}
 	if !strings.HasPrefix(res.Header.Get("Content-Type"), "application/json") {

@@ -45,6 +45,8 @@ func operations() []operation {
 		{"execution.stream", "GET", prefix + "/executions/{execution_id}/logs/stream", viewer, streams, "Streams log lines and statuses over a WebSocket"},
 		{"execution.events", "GET", prefix + "/executions/{execution_id}/events", viewer, streams, "Streams log lines and statuses as server-sent events"},
 		{"execution.history", "GET", prefix + "/executions/{execution_id}/history", viewer, 0, "Lists what happened to the steps: queued, started, completed …"},
+		{"execution.graph", "GET", prefix + "/executions/{execution_id}/graph", viewer, 0, "Shows an execution as a graph of few nodes with the states of the steps behind them"},
+		{"execution.field", "GET", prefix + "/executions/{execution_id}/field", viewer, 0, "Gives all steps of an execution as columns, for pages that draw them"},
 		{"execution.definition", "GET", prefix + "/executions/{execution_id}/definition", viewer, 0, "Shows the definition that the execution runs, as it was when it began"},
 		{"execution.why", "GET", prefix + "/executions/{execution_id}/why", viewer, 0, "Says why an execution or a step is in its state"},
 		{"execution.cancel", "POST", prefix + "/executions/{execution_id}/cancel", operator, changes, "Stops an execution; harmless when it has ended"},

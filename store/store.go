@@ -279,6 +279,7 @@ type Reader interface {
 	UnfinishedRuns(ctx context.Context, after string, limit int) ([]Execution, error)
 	// Steps lists an execution's steps in order of index, those without a row included.
 	Steps(ctx context.Context, execution int64, f StepFilter) ([]Step, error)
+	StateReader
 	// Events lists the step log in order, from after a version. A version is never split, so a page
 	// ends with the first that reaches the limit (Defaults to 1,000): go on after the last one's.
 	Events(ctx context.Context, execution int64, after int64, limit int) ([]engine.HistoryEvent, error)

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/api"
+	"github.com/stepwell/stepwell/api/columns"
 )
 
 // Execute starts an execution.
@@ -69,6 +71,25 @@ func (c *Client) Definition(ctx context.Context, id string) (json.RawMessage, er
 		return nil, err
 	}
 	return *out, nil
+}
+
+// Graph is the execution f.ID as few nodes.
+func (c *Client) Graph(ctx context.Context, f api.GetGraph) (*api.Graph, error) {
+	return get[api.Graph](ctx, c, at("executions", f.ID, "graph"), queryOf(f))
+}
+
+// Field is columns of the steps of the execution f.ID.
+func (c *Client) Field(ctx context.Context, f api.GetField) (*columns.Table, error) {
+	res, err := c.open(ctx, http.MethodGet, at("executions", f.ID, "field"), queryOf(f), http.Header{"Accept": {columns.MediaType}}, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer res.Body.Close()
+	raw, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
+	if err != nil {
+		return nil, &stepwell.Error{Code: stepwell.CodeUnavailable, Message: "the answer broke off", Err: err}
+	}
+	return columns.Decode(raw)
 }
 
 // Cancel stops an execution and gives its status then.

@@ -42,8 +42,9 @@ func (p *program) newBenchCommand() *cobra.Command {
             killed every ten seconds, while others look at the queue; fails unless every step has completed once, by the
             step logs and by what the service was asked. With --store postgres://…, --queue redis://… and --nodes too
 
-With --store postgres://… the figures of no-op steps have a second line: processor time, bytes and, with pg_stat_statements,
-statements of a step, and the connections.
+  field     the columns and the graph of an execution of n steps, and one-step executions alone and beside a page that asks for both
+
+With --store postgres://… no-op steps have a second line: processor time, bytes, connections and, with pg_stat_statements, statements.
 
 fsync is the median time of this disk's own flush of 4 KiB, measured just before: no commit that
 survives a loss of power can be faster. --sync both measures with and without it in turns, so that
@@ -56,7 +57,7 @@ other work on the machine slows both; -o markdown gives the medians as a table.`
 		},
 	}
 	f := cmd.Flags()
-	f.IntVar(&o.N, "n", 0, "size of the workload; defaults to 200, 100, 10000, 1000, 1000000, 1000000, 20, 1000, 10000, 100, 1000000 and 1000")
+	f.IntVar(&o.N, "n", 0, "size of the workload; defaults to 200, 100, 10000, 1000, 1000000, 1000000, 20, 1000, 10000, 100, 1000000, 1000 and 100000")
 	f.IntVar(&o.Runs, "runs", 5, "how often")
 	f.StringVar(&o.Store, "store", "", "database as sqlite:PATH or postgres://…, which keeps what is measured; defaults to a temporary one")
 	f.StringVar(&o.Queue, "queue", "memory:", "queue; memory: is the embedded one, or the `URL` of a Redis server in whose lists workers in other processes take the steps")

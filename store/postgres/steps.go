@@ -16,19 +16,13 @@ import (
 // stepWindow is how many indexes are looked at together.
 const stepWindow = 2_000
 
-// queuedRun are steps that a commit has queued.
-type queuedRun struct {
-	first, end  int32
-	version, at int64
-}
-
 // stepList is a page of Steps that is being made.
 type stepList struct {
 	execution int64
 	f         store.StepFilter
 	statuses  uint64 // mask; 0: all
 	outline   outline
-	runs      []queuedRun
+	runs      []store.QueuedRun
 	last      int32 // the highest index that there may be
 	n         int
 	out       []store.Step
@@ -68,7 +62,7 @@ func (s *Store) Steps(ctx context.Context, execution int64, f store.StepFilter) 
 		}
 		p.last = max(p.last, int32(len(p.outline))-1)
 		for _, r := range p.runs {
-			p.last = max(p.last, r.end-1)
+			p.last = max(p.last, r.End-1)
 		}
 		window := int32(stepWindow)
 		if p.statuses == 0 && f.Key == "" { // nearly always the indexes have no gaps
@@ -121,10 +115,10 @@ func (p *stepList) queued(ctx context.Context, tx pgx.Tx) error {
 	_, err = pgx.ForEachRow(rows, []any{&version, &at, &list}, func() error {
 		queued, err := engine.AppendRuns(nil, list)
 		for _, idx := range queued {
-			if n := len(p.runs) - 1; n >= 0 && p.runs[n].version == version && p.runs[n].end == idx {
-				p.runs[n].end++
+			if n := len(p.runs) - 1; n >= 0 && p.runs[n].Version == version && p.runs[n].End == idx {
+				p.runs[n].End++
 			} else {
-				p.runs = append(p.runs, queuedRun{idx, idx + 1, version, at})
+				p.runs = append(p.runs, store.QueuedRun{First: idx, End: idx + 1, Version: version, At: at})
 			}
 		}
 		return err
@@ -169,8 +163,8 @@ func (p *stepList) window(ctx context.Context, tx pgx.Tx, from, until int32) err
 	}
 	versions, at := make([]int64, until-from), make([]int64, until-from)
 	for _, r := range p.runs {
-		for idx := max(r.first, from); idx < min(r.end, until); idx++ {
-			versions[idx-from], at[idx-from] = max(versions[idx-from], r.version), max(at[idx-from], r.at)
+		for idx := max(r.First, from); idx < min(r.End, until); idx++ {
+			versions[idx-from], at[idx-from] = max(versions[idx-from], r.Version), max(at[idx-from], r.At)
 		}
 	}
 	for idx := from; idx < until && len(p.out) < p.n; idx++ {

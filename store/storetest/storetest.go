@@ -35,7 +35,7 @@ func Run(t *testing.T, open Open, groups ...string) {
 		name     string
 		promises []promise
 	}{
-		{"commit", commits}, {"owners", owners}, {"recovery", recovery}, {"steps", steps}, {"events", events}, {"executions", executions},
+		{"commit", commits}, {"owners", owners}, {"recovery", recovery}, {"steps", steps}, {"states", stateTables}, {"events", events}, {"executions", executions},
 		{"logs", logs}, {"requests", requests}, {"values", values}, {"size", sizes},
 		{"objects", objects}, {"origin", origins}, {"signals", signals}, {"outbox", outbox}, {"outside", outside}, {"progress", progress}, {"usage", usages}, {"audit", audits}, {"waiting", waits},
 		{"totals", totals}, {"retention", retention}, {"blobs", blobs}, {"backup", backups},

@@ -92,6 +92,23 @@ SELECT f.idx, f.seq, f.status, f.attempt, coalesce(f.rare ->> 'k', n.definition 
 FROM found f LEFT JOIN named n ON n.idx = f.idx
 ORDER BY f.idx
 
+-- name: states
+SELECT idx, version, status, attempt, worker, queued, started, ended, rare ->> 'k', rare ->> 'c', rare ->> 'o'
+FROM step
+WHERE execution = ?1
+ORDER BY idx
+
+-- name: states_of
+SELECT idx, version, status, attempt, worker, queued, started, ended, rare ->> 'k', rare ->> 'c', rare ->> 'o'
+FROM step
+WHERE execution = ?1 AND idx IN (SELECT value FROM json_each(?2))
+ORDER BY idx
+
+-- name: queued
+SELECT q.value ->> 0, (q.value ->> 0) + (q.value ->> 1), l.version, l.body ->> '$.t'
+FROM execution x JOIN step_log l ON l.execution = x.no JOIN json_each(l.body, '$.q') q
+WHERE x.no = ?1 AND x.status < 4
+
 -- name: logs
 SELECT seq, execution, step, step_key, attempt, at, level, message, attrs
 FROM log_line

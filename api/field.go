@@ -1,0 +1,130 @@
+package api
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"net/http"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/stepwell/stepwell/api/columns"
+	"github.com/stepwell/stepwell/field"
+)
+
+// fields are the operations that show all steps of an execution at once.
+func (s *server) fields() {
+	o := field.Options{Store: s.o.Store}
+	if s.o.Catalog != nil {
+		o.Catalog = s.o.Catalog
+	}
+	f := &fields{s, field.New(o)}
+	handle(s, "execution.graph", f.graph)
+	handle(s, "execution.field", f.table, func(op *huma.Operation) {
+		op.Description = "Binary: SWC1, the length of a JSON header (schema FieldHeader) as a 32-bit number, the header, and the columns in its order, little-endian, each from a multiple of 8 bytes on. A row is the step with its index. " +
+			"status: a position in states. start: milliseconds from began, plus 1; 0: not started. duration: milliseconds; 0: not ended. layer and pos: where the step is drawn within the steps around it. lane: steps in the same lane do not run at the same time. " +
+			"parent: index of the step around it, plus 1; 0: none. worker: a position in workers. cost: millionths. edges: the column degree says how many dependencies each step has, edges for each of them how much lower its index is (modulo 2^32). " +
+			"The parent, layer, pos and edges of a step inside another one are 0 until it has begun. All of it is JSON in /steps and /graph."
+		header := s.schemaOf(reflect.TypeFor[FieldHeader]())
+		op.Responses["200"] = &huma.Response{Description: "The columns", Headers: map[string]*huma.Param{"ETag": {Schema: &huma.Schema{Type: huma.TypeString}}},
+			Content: map[string]*huma.MediaType{columns.MediaType: {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary", Extensions: map[string]any{"x-header": header}}}}}
+	})
+}
+
+type fields struct {
+	*server
+	hub *field.Hub
+}
+
+// FieldHeader describes the columns of an execution's steps.
+type FieldHeader columns.Header
+
+// Graph is an execution as few nodes.
+type Graph struct {
+	Version   int64       `json:"version" doc:"Of the execution: the number of its last commit."`
+	Nodes     []GraphNode `json:"nodes" nullable:"false" doc:"At most 2,000 in all."`
+	Truncated bool        `json:"truncated" doc:"There are too many steps for a node each: neighbouring ones are merged into clusters, or some dependencies are left out."`
+}
+
+// GraphNode is a step, or several of them.
+type GraphNode struct {
+	field.Node
+	Cost Money `json:"cost,omitempty" doc:"Of all its steps."`
+}
+
+// GetGraph selects the nodes of a graph.
+type GetGraph struct {
+	ExecutionPath
+	Expand      []string `query:"expand" maxItems:"50" doc:"Nodes whose steps inside get nodes of their own: groups, for_each steps and sub-pipelines, by id, with commas between them."`
+	IfNoneMatch string   `header:"If-None-Match" maxLength:"2000"`
+}
+
+func (f *fields) graph(ctx context.Context, in *GetGraph) (*tagged[Graph], error) {
+	x, err := f.find(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	if unchanged(in.IfNoneMatch, x.Version) {
+		return nil, notModified(x.Version)
+	}
+	g, err := f.hub.Graph(ctx, x, in.Expand)
+	if err != nil {
+		return nil, err
+	}
+	out := &tagged[Graph]{etag(g.Version), Graph{Version: g.Version, Nodes: make([]GraphNode, len(g.Nodes)), Truncated: g.Truncated}}
+	for i, n := range g.Nodes {
+		out.Body.Nodes[i] = GraphNode{n, Money(n.Cost)}
+	}
+	return out, nil
+}
+
+// GetField selects the columns and rows of a field.
+type GetField struct {
+	ExecutionPath
+	Columns     []string `query:"columns" maxItems:"11" enum:"status,attempt,layer,pos,start,duration,lane,parent,worker,cost,edges" doc:"Only these, with commas between them. Defaults to all."`
+	From        int      `query:"from" minimum:"0" maximum:"1000000" doc:"Index of the step of the first row."`
+	Limit       int      `query:"limit" minimum:"1" maximum:"100000" default:"100000" doc:"Rows at most; total in the header says how many there are."`
+	IfNoneMatch string   `header:"If-None-Match" maxLength:"2000"`
+}
+
+func (f *fields) table(ctx context.Context, in *GetField) (*streamed, error) {
+	x, err := f.find(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	if unchanged(in.IfNoneMatch, x.Version) {
+		return nil, notModified(x.Version)
+	}
+	t, err := f.hub.Table(ctx, x)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := t.Encode(in.Columns, in.From, in.Limit)
+	if err != nil {
+		return nil, err
+	}
+	return &streamed{func(hc huma.Context) {
+		hc.SetHeader("ETag", etag(t.Version))
+		hc.SetHeader("Content-Type", columns.MediaType)
+		hc.SetHeader("Vary", "Accept-Encoding")
+		if strings.Contains(hc.Header("Accept-Encoding"), "gzip") {
+			hc.SetHeader("Content-Encoding", "gzip")
+			raw = zipped(raw)
+		}
+		hc.SetHeader("Content-Length", strconv.Itoa(len(raw)))
+		hc.SetStatus(http.StatusOK)
+		_, _ = hc.BodyWriter().Write(raw) // the client may have gone
+	}}, nil
+}
+
+// zipped compresses at the fastest level.
+func zipped(raw []byte) []byte {
+	var out bytes.Buffer
+	w, _ := gzip.NewWriterLevel(&out, gzip.BestSpeed) // the level is one
+	_, _ = w.Write(raw)                               // a buffer takes everything
+	_ = w.Close()
+	return out.Bytes()
+}

@@ -1,0 +1,235 @@
+// Package field shows all steps of an execution at once: as columns for pages that draw them (Table), and as a graph of few
+// nodes that sum up the steps behind them (Graph).
+//
+// Both are made of the rows of the store and the execution's plan, on any node that reads the store. The table of an execution
+// is kept as long as there is memory for it, and patched with what later commits have changed; that of an ended execution is
+// made once. Tables are shared by all who ask.
+package field
+
+import (
+	"context"
+	"crypto/sha256"
+	"slices"
+	"sync"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/definition"
+	"github.com/stepwell/stepwell/engine"
+	"github.com/stepwell/stepwell/layout"
+	"github.com/stepwell/stepwell/plan"
+	"github.com/stepwell/stepwell/spec"
+	"github.com/stepwell/stepwell/store"
+)
+
+// Store has the reads of a Hub; every store does.
+type Store interface {
+	store.StateReader
+	Definition(ctx context.Context, hash []byte) ([]byte, error)
+	Events(ctx context.Context, execution int64, after int64, limit int) ([]engine.HistoryEvent, error)
+}
+
+// Options configure a Hub. Store is required.
+type Options struct {
+	Store Store
+	// Catalog describes actions. Defaults to one that knows none: dependencies that only an action declares are not shown.
+	Catalog plan.Catalog
+	// Bytes bounds the memory of the tables that are kept. Defaults to 64 MiB.
+	Bytes int
+	// TableBytes is the size of a table up to which it is kept. Defaults to 8 MiB.
+	TableBytes int
+	// Builders is how many tables are made at the same time. Defaults to 2.
+	Builders int
+	// Steps bounds the steps of the plans that are kept, all together. Defaults to 250,000.
+	Steps int
+}
+
+// Hub makes tables and graphs. Its methods may be called from any goroutine.
+type Hub struct {
+	o      Options
+	builds *semaphore.Weighted
+
+	mu     sync.Mutex
+	tables map[int64]*entry
+	order  []int64 // of tables: the one that was asked for the longest time ago first
+	bytes  int
+	shapes map[[sha256.Size]byte]*shape
+	steps  int // of shapes
+}
+
+// entry is the table of one execution.
+type entry struct {
+	mu    sync.Mutex // held while it is made or patched
+	table *Table     // nil: not yet
+	bytes int        // that are counted in Hub.bytes; guarded by Hub.mu
+}
+
+// New makes a hub.
+func New(o Options) *Hub {
+	if o.Catalog == nil {
+		o.Catalog = unknown{}
+	}
+	for _, d := range []struct {
+		n      *int
+		normal int
+	}{{&o.Bytes, 64 << 20}, {&o.TableBytes, 8 << 20}, {&o.Builders, 2}, {&o.Steps, 250_000}} {
+		if *d.n <= 0 {
+			*d.n = d.normal
+		}
+	}
+	return &Hub{o: o, builds: semaphore.NewWeighted(int64(o.Builders)), tables: map[int64]*entry{}, shapes: map[[sha256.Size]byte]*shape{}}
+}
+
+type unknown struct{}
+
+func (unknown) Spec(string) (*spec.Spec, bool) { return nil, false }
+
+// Table is the table of an execution, whose row the caller has read: at least as new as that.
+func (h *Hub) Table(ctx context.Context, x *store.Execution) (*Table, error) {
+	e := h.entryOf(x.No)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.table != nil && e.table.Version >= x.Version {
+		return e.table, nil
+	}
+	if err := h.builds.Acquire(ctx, 1); err != nil {
+		return nil, context.Cause(ctx)
+	}
+	defer h.builds.Release(1)
+	made, err := h.next(ctx, x, e.table)
+	if err != nil {
+		return nil, err
+	}
+	e.table = made
+	h.keep(x.No, e, made)
+	return made, nil
+}
+
+// next makes a table of the one before, nil for none.
+func (h *Hub) next(ctx context.Context, x *store.Execution, before *Table) (*Table, error) {
+	if before != nil {
+		if patched, err := h.patch(ctx, x, before); patched != nil || err != nil {
+			return patched, err
+		}
+	}
+	s, err := h.shapeOf(ctx, x.Definition)
+	if err != nil {
+		return nil, err
+	}
+	states, err := h.o.Store.States(ctx, x.No, nil)
+	if err != nil {
+		return nil, err
+	}
+	return newTable(x, s, states), nil
+}
+
+// entryOf finds the entry of an execution, or makes one, and moves it to the end of those that are dropped first.
+func (h *Hub) entryOf(no int64) *entry {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	e := h.tables[no]
+	if e == nil {
+		e = &entry{bytes: perEntry}
+		h.bytes += perEntry
+		h.tables[no] = e
+	} else {
+		h.forget(no)
+	}
+	h.order = append(h.order, no)
+	return e
+}
+
+func (h *Hub) forget(no int64) {
+	if i := slices.Index(h.order, no); i >= 0 {
+		h.order = slices.Delete(h.order, i, i+1)
+	}
+}
+
+// perEntry is the memory of an entry besides its table.
+const perEntry = 1 << 10
+
+// keep counts a new table, and drops those that were asked for the longest time ago until the rest fits in. Requests that have
+// a dropped table finish with it.
+func (h *Hub) keep(no int64, e *entry, t *Table) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.tables[no] != e {
+		return // dropped meanwhile
+	}
+	h.bytes -= e.bytes
+	e.bytes = t.size() + perEntry
+	h.bytes += e.bytes
+	if e.bytes > h.o.TableBytes {
+		h.drop(no)
+	}
+	for h.bytes > h.o.Bytes && len(h.order) > 0 {
+		h.drop(h.order[0])
+	}
+}
+
+func (h *Hub) drop(no int64) {
+	h.forget(no)
+	h.bytes -= h.tables[no].bytes
+	delete(h.tables, no)
+}
+
+// shape is a compiled definition with the layouts of its graphs.
+type shape struct {
+	plan *plan.Plan
+	main *layout.Layout
+
+	mu      sync.Mutex
+	layouts map[*plan.Graph]*layout.Layout
+}
+
+// shapeOf finds or compiles a definition.
+func (h *Hub) shapeOf(ctx context.Context, hash []byte) (*shape, error) {
+	if len(hash) != sha256.Size {
+		return nil, stepwell.Errorf(stepwell.CodeInternal, "restore the database from a copy", "the execution's row names no definition")
+	}
+	key := [sha256.Size]byte(hash)
+	h.mu.Lock()
+	s := h.shapes[key]
+	h.mu.Unlock()
+	if s != nil {
+		return s, nil
+	}
+	body, err := h.o.Store.Definition(ctx, hash)
+	if err != nil {
+		return nil, err
+	}
+	d, err := definition.Decode(body)
+	if err != nil {
+		return nil, err
+	}
+	compiled, err := plan.Compile(d, h.o.Catalog)
+	if err != nil {
+		return nil, err
+	}
+	s = &shape{plan: compiled, main: layout.Of(compiled.Graph), layouts: map[*plan.Graph]*layout.Layout{}}
+	s.layouts[compiled.Graph] = s.main
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if n := len(compiled.Graph.Steps) + 1; h.shapes[key] == nil {
+		if h.steps+n > h.o.Steps {
+			clear(h.shapes)
+			h.steps = 0
+		}
+		h.steps += n
+		h.shapes[key] = s
+	}
+	return s, nil
+}
+
+// layout is that of one of the plan's graphs.
+func (s *shape) layout(g *plan.Graph) *layout.Layout {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.layouts[g]
+	if l == nil {
+		l = layout.Of(g)
+		s.layouts[g] = l
+	}
+	return l
+}

@@ -1,0 +1,79 @@
+package store
+
+import (
+	"context"
+
+	"github.com/stepwell/stepwell"
+)
+
+// StepState is the part of a step that tables of all steps show.
+type StepState struct {
+	Idx     int32
+	Version int64 // of the commit that wrote the row or queued the step, the later of the two
+	Status  stepwell.StepStatus
+	Attempt int
+	Key     string // "" for steps of the definition's top level
+	Worker  string
+	Queued  int64 // µs, as Started and Ended; 0: not yet
+	Started int64
+	Ended   int64
+	Cost    int64
+	// Superseded steps are no longer steps of the execution.
+	Superseded bool
+}
+
+// StateReader reads the states of all steps at once.
+type StateReader interface {
+	// States lists the steps of an execution that have a row, in order of index, superseded ones included: those of a list,
+	// or with nil all, and then also those without a row that the log of a running execution has queued. A row that has not
+	// ended and is older than its queueing counts as queued. The cost is that of the rows; with nil, also that of the queued
+	// lists of a running execution's log.
+	States(ctx context.Context, execution int64, of []int32) ([]StepState, error)
+}
+
+// QueuedRun is neighbouring steps that a commit has queued: from First to before End.
+type QueuedRun struct {
+	First, End  int32
+	Version, At int64
+}
+
+// WithQueued merges queued steps into the states of rows, both in order of index. MaxSteps bounds the indexes that count.
+func WithQueued(rows []StepState, runs []QueuedRun, maxSteps int) []StepState {
+	last := int32(-1)
+	for _, r := range runs {
+		last = max(last, min(r.End, int32(maxSteps))-1)
+	}
+	if last < 0 {
+		return rows
+	}
+	versions, at := make([]int64, last+1), make([]int64, last+1)
+	for _, r := range runs {
+		for idx := max(r.First, 0); idx < min(r.End, last+1); idx++ {
+			if r.Version >= versions[idx] {
+				versions[idx], at[idx] = r.Version, r.At
+			}
+		}
+	}
+	out := make([]StepState, 0, max(len(rows), int(last)+1))
+	for idx := int32(0); idx <= last || len(rows) > 0; idx++ {
+		if len(rows) > 0 && idx > last {
+			return append(out, rows...)
+		}
+		switch {
+		case len(rows) > 0 && rows[0].Idx == idx:
+			out = append(out, rows[0])
+			rows = rows[1:]
+			out[len(out)-1].Requeue(versions[idx], at[idx])
+		case versions[idx] > 0:
+			out = append(out, StepState{Idx: idx, Version: versions[idx], Status: stepwell.StepQueued, Queued: at[idx]})
+		}
+	}
+	return out
+}
+
+// Requeue makes a step that has not ended queued, unless its row is newer than its queueing. Version 0 changes nothing.
+func (s *StepState) Requeue(version, at int64) {
+	if version > 0 && !s.Status.Terminal() && version >= s.Version {
+		s.Version, s.Status, s.Queued = version, stepwell.StepQueued, at
+	}
+}
