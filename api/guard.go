@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"math"
 	"net/http"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/access"
+	"github.com/stepwell/stepwell/api/body"
 	"github.com/stepwell/stepwell/store"
 	"github.com/stepwell/stepwell/trigger/webhook"
 )
@@ -46,20 +48,27 @@ func (s *server) guard(op *operation) func(huma.Context, func(huma.Context)) {
 			return
 		}
 		if !op.is(streams) {
-			body, done, err := s.receive(w, r, s.maxBody(op), caller)
+			limit := s.maxBody(op)
+			data, done, err := s.bodies.Receive(w, r, limit, caller)
+			switch {
+			case errors.Is(err, body.ErrLarge):
+				err = tooLarge("body", limit, "")
+			case errors.Is(err, body.ErrLate):
+				err = &Problem{Code: stepwell.CodeTimeout, Message: err.Error(), Hint: "send it in one go", Details: []Detail{}, status: http.StatusRequestTimeout}
+			}
 			if err != nil {
 				s.refuse(w, r, err)
 				return
 			}
 			if done != nil {
 				defer done()
-				c.body, r.Body = body, io.NopCloser(bytes.NewReader(body))
+				c.body, r.Body = data, io.NopCloser(bytes.NewReader(data))
 			}
-			limit := s.o.Timeout
+			patience := s.o.Timeout
 			if !op.is(vital) {
 				pool := s.slots.of(op, p)
 				if op.is(waits) && r.URL.Query().Has("wait_seconds") {
-					pool, limit = s.waits.of(op, p), limit+maxWait
+					pool, patience = s.waits.of(op, p), patience+maxWait
 				}
 				if !pool.acquire(caller) {
 					s.refuse(w, r, &stepwell.Error{Code: stepwell.CodeUnavailable, Message: "too many requests at once", Hint: "try again in a moment"})
@@ -68,7 +77,7 @@ func (s *server) guard(op *operation) func(huma.Context, func(huma.Context)) {
 				defer pool.release(caller)
 			}
 			var cancel context.CancelFunc
-			ctx, cancel = context.WithTimeout(ctx, limit)
+			ctx, cancel = context.WithTimeout(ctx, patience)
 			defer cancel()
 		}
 		out := &outcome{humaContext: huma.WithContext(hc, access.With(ctx, p))}

@@ -20,6 +20,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/stepwell/stepwell/access"
+	"github.com/stepwell/stepwell/api/body"
 	"github.com/stepwell/stepwell/meter"
 	"github.com/stepwell/stepwell/project"
 	"github.com/stepwell/stepwell/trigger"
@@ -40,7 +41,7 @@ type server struct {
 	admits map[string]func(*http.Request) error // checks a public operation before its body is read
 	most   map[string]int64                     // bytes of the largest body of an operation, where it is not Options.MaxBody
 	ids    map[string]*huma.Schema              // of path parameters that are no usual id or name
-	bodies *bodies
+	bodies *body.Memory
 	parts  []func() // give the operations in todo their code, each some of them
 	// Of NewLocal: local finds an operation, offering guards its first description and the fields above, offers are the descriptions
 	// that are not made yet, able says whether it can be served.
@@ -56,7 +57,7 @@ func New(o Options) (http.Handler, error) {
 		return nil, err
 	}
 	s := &server{o: o, mux: http.NewServeMux(), ops: map[string]*operation{}, todo: map[string]bool{}, slots: newSlots(o.MaxRequests), waits: newSlots(o.MaxWaiting),
-		site: access.Site{Hosts: o.Hosts, Origins: o.Origins}, bodies: newBodies(o.MaxBodies)}
+		site: access.Site{Hosts: o.Hosts, Origins: o.Origins}, bodies: body.New(o.MaxBodies, o.Timeout)}
 	s.build()
 	if len(s.todo) > 0 {
 		return nil, fmt.Errorf("api: operations without a handler: %q", slices.Sorted(maps.Keys(s.todo)))
@@ -64,7 +65,7 @@ func New(o Options) (http.Handler, error) {
 	if err := s.describe(); err != nil {
 		return nil, err
 	}
-	return Bodies(s.outer()), nil
+	return body.Serve(s.outer()), nil
 }
 
 // build gives every operation its code; in NewLocal when it is first asked for.

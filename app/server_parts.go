@@ -15,6 +15,7 @@ import (
 	"github.com/stepwell/stepwell/access"
 	"github.com/stepwell/stepwell/action"
 	"github.com/stepwell/stepwell/api"
+	"github.com/stepwell/stepwell/api/body"
 	"github.com/stepwell/stepwell/conductor"
 	"github.com/stepwell/stepwell/dapr"
 	"github.com/stepwell/stepwell/feed"
@@ -206,7 +207,7 @@ func (s *Server) buildAPI(context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.http = s.newHTTP(s.platform.Handler(s.peers(api.Bodies(s.gate(h)))))
+	s.http = s.newHTTP(s.platform.Handler(s.peers(body.Serve(s.gate(h)))))
 	return nil
 }
 

@@ -1,4 +1,5 @@
-package api
+// Package body reads the bodies of requests, in bounded memory and time. Its errors are stepwell.Errors, ErrLarge or ErrLate.
+package body
 
 import (
 	"errors"
@@ -11,18 +12,25 @@ import (
 	"github.com/stepwell/stepwell"
 )
 
-// How long a body may take: it comes at minRate, after a start for which patience is given. Options.Timeout bounds all of it.
+// A body arrives at least at this rate, after patience for its start. The timeout of its Memory bounds all of it.
 const (
-	bodyPatience = 5 * time.Second
-	bodyRate     = 1 << 10  // bytes a second
-	maxDrained   = 32 << 20 // bytes that are read off after an answer that did not need them
+	patience   = 5 * time.Second
+	rate       = 1 << 10  // bytes a second
+	maxDrained = 32 << 20 // bytes that are read off after an answer that did not need them
 )
 
-// bodies bounds the memory for request bodies, both those still uploading and those being processed. When it is used
+// Errors of bodies whose HTTP status is not that of another error.
+var (
+	ErrLarge = errors.New("the body is larger than its limit")
+	ErrLate  = errors.New("the body did not come in time")
+)
+
+// Memory bounds the memory for request bodies, both those still uploading and those being processed. When it is used
 // up, the oldest upload of the caller with the largest uploads is aborted, so a caller who sends many partial bodies
 // blocks only itself. It is safe for concurrent use.
-type bodies struct {
-	most int64
+type Memory struct {
+	most    int64
+	timeout time.Duration // of a body
 
 	mu     sync.Mutex
 	total  int64
@@ -45,10 +53,13 @@ type upload struct {
 	control *http.ResponseController
 }
 
-func newBodies(most int64) *bodies { return &bodies{most: most, coming: map[string]*uploads{}} }
+// New bounds all bodies together to most bytes, and the time of each to timeout.
+func New(most int64, timeout time.Duration) *Memory {
+	return &Memory{most: most, timeout: timeout, coming: map[string]*uploads{}}
+}
 
 // begin counts a body that will come.
-func (b *bodies) begin(caller string, control *http.ResponseController) *upload {
+func (b *Memory) begin(caller string, control *http.ResponseController) *upload {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.serial++
@@ -64,7 +75,7 @@ func (b *bodies) begin(caller string, control *http.ResponseController) *upload 
 
 // grow makes room for more bytes of a body, and says until when its next bytes have to come. CodeUnavailable: there is no
 // room, or the body has been given up.
-func (b *bodies) grow(u *upload, more int64, until time.Time) error {
+func (b *Memory) grow(u *upload, more int64, until time.Time) error {
 	full := &stepwell.Error{Code: stepwell.CodeUnavailable, Message: "too many bytes of requests are under way", Hint: "try again in a moment"}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -88,7 +99,7 @@ func (b *bodies) grow(u *upload, more int64, until time.Time) error {
 }
 
 // slowest is the oldest of the bodies that come, of the caller whose bodies take most. The caller holds the lock.
-func (b *bodies) slowest() *upload {
+func (b *Memory) slowest() *upload {
 	var most *uploads
 	for _, of := range b.coming {
 		if most == nil || of.bytes > most.bytes {
@@ -108,7 +119,7 @@ func (b *bodies) slowest() *upload {
 }
 
 // arrived marks a body as complete; its bytes count until done.
-func (b *bodies) arrived(u *upload) {
+func (b *Memory) arrived(u *upload) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if u.given {
@@ -117,7 +128,7 @@ func (b *bodies) arrived(u *upload) {
 	b.leave(u)
 }
 
-func (b *bodies) leave(u *upload) {
+func (b *Memory) leave(u *upload) {
 	of := b.coming[u.caller]
 	if of == nil {
 		return
@@ -131,41 +142,42 @@ func (b *bodies) leave(u *upload) {
 	}
 }
 
-func (b *bodies) release(u *upload) {
+func (b *Memory) release(u *upload) {
 	b.leave(u)
 	b.total -= u.bytes
 	u.bytes = 0
 }
 
 // done frees the memory of a body.
-func (b *bodies) done(u *upload) {
+func (b *Memory) done(u *upload) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.release(u)
 }
 
-// receive reads a body of at most limit bytes into memory. done frees it; it is nil when there is no body.
-func (s *server) receive(w http.ResponseWriter, r *http.Request, limit int64, caller string) (body []byte, done func(), err error) {
+// Receive reads a body of at most limit bytes into memory. done frees it; it is nil when there is no body. A caller who sends
+// many bodies at once delays only its own.
+func (b *Memory) Receive(w http.ResponseWriter, r *http.Request, limit int64, caller string) (body []byte, done func(), err error) {
 	if r.Body == nil || r.Body == http.NoBody {
 		return nil, nil, nil
 	}
 	if r.ContentLength > limit {
-		return nil, nil, tooLarge("body", limit, "")
+		return nil, nil, ErrLarge
 	}
-	u := s.bodies.begin(caller, http.NewResponseController(w))
-	done = func() { s.bodies.done(u) }
-	body, err = s.read(r, u, limit)
+	u := b.begin(caller, http.NewResponseController(w))
+	done = func() { b.done(u) }
+	body, err = b.read(r, u, limit)
 	if err != nil {
 		done()
 		return nil, nil, err
 	}
-	s.bodies.arrived(u)
+	b.arrived(u)
 	_ = u.control.SetReadDeadline(time.Time{}) // it would end a request that waits
 	return body, done, nil
 }
 
 // read is the loop that takes a body in as it comes.
-func (s *server) read(r *http.Request, u *upload, limit int64) ([]byte, error) {
+func (b *Memory) read(r *http.Request, u *upload, limit int64) ([]byte, error) {
 	begun := time.Now()
 	size := int64(512)
 	if r.ContentLength > 0 {
@@ -177,8 +189,8 @@ func (s *server) read(r *http.Request, u *upload, limit int64) ([]byte, error) {
 		if len(body) == cap(body) {
 			more = max(size, int64(cap(body)))
 		}
-		late := min(bodyPatience+time.Duration(len(body))*time.Second/bodyRate, s.o.Timeout)
-		if err := s.bodies.grow(u, more, begun.Add(late)); err != nil {
+		late := min(patience+time.Duration(len(body))*time.Second/rate, b.timeout)
+		if err := b.grow(u, more, begun.Add(late)); err != nil {
 			return nil, err
 		}
 		if more > 0 {
@@ -190,20 +202,20 @@ func (s *server) read(r *http.Request, u *upload, limit int64) ([]byte, error) {
 		body = body[:len(body)+n]
 		switch {
 		case int64(len(body)) > limit:
-			return nil, tooLarge("body", limit, "")
+			return nil, ErrLarge
 		case err == io.EOF:
 			return body, nil
 		case errors.Is(err, os.ErrDeadlineExceeded):
-			return nil, &Problem{Code: stepwell.CodeTimeout, Message: "the body did not come in time", Hint: "send it in one go", Details: []Detail{}, status: http.StatusRequestTimeout}
+			return nil, ErrLate
 		case err != nil:
 			return nil, stepwell.Invalid("send it again", "the body was cut off")
 		}
 	}
 }
 
-// Bodies serves requests so that unread bodies cost little: the answer does not wait for them, a client that is still
+// Serve serves requests so that unread bodies cost little: the answer does not wait for them, a client that is still
 // sending gets the answer instead of a reset, and a stalled client is disconnected.
-func Bodies(h http.Handler) http.Handler {
+func Serve(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, done := r.Body.(*ending); done || r.Body == nil || r.Body == http.NoBody {
 			h.ServeHTTP(w, r)
@@ -211,7 +223,7 @@ func Bodies(h http.Handler) http.Handler {
 		}
 		control := http.NewResponseController(w)
 		_ = control.EnableFullDuplex() // or the answer waits for the body, for as long as the client likes
-		_ = control.SetReadDeadline(time.Now().Add(bodyPatience))
+		_ = control.SetReadDeadline(time.Now().Add(patience))
 		body := &ending{ReadCloser: r.Body}
 		r.Body = body
 		defer body.drain(control, r)
@@ -245,7 +257,7 @@ func (b *ending) drain(control *http.ResponseController, r *http.Request) {
 	begun := time.Now()
 	chunk := make([]byte, 32<<10)
 	for read := 0; read < maxDrained; {
-		late := min(bodyPatience+time.Duration(read)*time.Second/bodyRate, 2*bodyPatience)
+		late := min(patience+time.Duration(read)*time.Second/rate, 2*patience)
 		if control.SetReadDeadline(begun.Add(late)) != nil {
 			return
 		}
