@@ -1,8 +1,6 @@
 package api
 
 import (
-	"bytes"
-	"compress/gzip"
 	"context"
 	"net/http"
 	"reflect"
@@ -102,7 +100,11 @@ func (f *fields) table(ctx context.Context, in *GetField) (*streamed, error) {
 	if err != nil {
 		return nil, err
 	}
-	raw, err := t.Encode(in.Columns, in.From, in.Limit)
+	encode, zipped := t.Encode, strings.Contains(callOf(ctx).request.Header.Get("Accept-Encoding"), "gzip")
+	if zipped {
+		encode = t.Packed
+	}
+	raw, err := encode(in.Columns, in.From, in.Limit)
 	if err != nil {
 		return nil, err
 	}
@@ -110,21 +112,11 @@ func (f *fields) table(ctx context.Context, in *GetField) (*streamed, error) {
 		hc.SetHeader("ETag", etag(t.Version))
 		hc.SetHeader("Content-Type", columns.MediaType)
 		hc.SetHeader("Vary", "Accept-Encoding")
-		if strings.Contains(hc.Header("Accept-Encoding"), "gzip") {
+		if zipped {
 			hc.SetHeader("Content-Encoding", "gzip")
-			raw = zipped(raw)
 		}
 		hc.SetHeader("Content-Length", strconv.Itoa(len(raw)))
 		hc.SetStatus(http.StatusOK)
 		_, _ = hc.BodyWriter().Write(raw) // the client may have gone
 	}}, nil
-}
-
-// zipped compresses at the fastest level.
-func zipped(raw []byte) []byte {
-	var out bytes.Buffer
-	w, _ := gzip.NewWriterLevel(&out, gzip.BestSpeed) // the level is one
-	_, _ = w.Write(raw)                               // a buffer takes everything
-	_ = w.Close()
-	return out.Bytes()
 }

@@ -42,6 +42,7 @@ type Table struct {
 	*structure
 	laning sync.Once
 	lane   []uint32
+	packed packed
 }
 
 // structure is what the successive tables of an execution share; mu guards it.
@@ -53,8 +54,8 @@ type structure struct {
 	numbers    map[string]uint16
 }
 
-// perStep is the memory of a step of a table in bytes, with its lane.
-const perStep = 2 + 4*4 + 2 + 2*4 + 4
+// perStep is the memory of a step of a table in bytes, with its lane and its part of the compressed columns.
+const perStep = 2 + 4*4 + 2 + 2*4 + 4 + perPacked
 
 func (t *Table) size() int { return perStep * len(t.status) }
 

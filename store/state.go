@@ -1,7 +1,9 @@
 package store
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 
 	"github.com/stepwell/stepwell"
 )
@@ -76,4 +78,26 @@ func (s *StepState) Requeue(version, at int64) {
 	if version > 0 && !s.Status.Terminal() && version >= s.Version {
 		s.Version, s.Status, s.Queued = version, stepwell.StepQueued, at
 	}
+}
+
+// SetExtra sets key, cost and superseded from a row's rare columns (Extra.Encode). Nearly all rows have a plain key and
+// neither of the others: these are read without decoding the JSON.
+func (s *StepState) SetExtra(raw []byte) error {
+	if len(raw) == 0 {
+		return nil
+	}
+	if key, ok := bytes.CutPrefix(raw, []byte(`{"k":"`)); ok && !bytes.Contains(raw, []byte(`"c":`)) && !bytes.Contains(raw, []byte(`"o":`)) {
+		if end := bytes.IndexByte(key, '"'); end >= 0 && bytes.IndexByte(key[:end], '\\') < 0 {
+			s.Key = string(key[:end])
+			return nil
+		}
+	}
+	var x struct {
+		Key        string `json:"k"`
+		Cost       int64  `json:"c"`
+		Superseded int    `json:"o"`
+	}
+	err := json.Unmarshal(raw, &x)
+	s.Key, s.Cost, s.Superseded = x.Key, x.Cost, x.Superseded != 0
+	return err
 }

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/json"
 
+	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/engine"
 	"github.com/stepwell/stepwell/store"
 )
@@ -13,10 +14,9 @@ import (
 func (s *Store) States(ctx context.Context, execution int64, of []int32) ([]store.StepState, error) {
 	names := map[string]string{} // of workers: each is kept once
 	scan := func(rows *sql.Rows, x *store.StepState) error {
-		var worker, key sql.RawBytes
-		var queued, started, ended, cost sql.NullInt64
-		var old sql.NullBool
-		if err := rows.Scan(&x.Idx, &x.Version, &x.Status, &x.Attempt, &worker, &queued, &started, &ended, &key, &cost, &old); err != nil {
+		var worker, rare sql.RawBytes
+		var idx, status, attempt int64 // database/sql converts to other types by way of text
+		if err := rows.Scan(&idx, &x.Version, &status, &attempt, &worker, &x.Queued, &x.Started, &x.Ended, &rare); err != nil {
 			return err
 		}
 		known, ok := names[string(worker)]
@@ -24,9 +24,8 @@ func (s *Store) States(ctx context.Context, execution int64, of []int32) ([]stor
 			known = string(worker)
 			names[known] = known
 		}
-		x.Worker, x.Key, x.Superseded = known, string(key), old.Bool
-		x.Queued, x.Started, x.Ended, x.Cost = queued.Int64, started.Int64, ended.Int64, cost.Int64
-		return nil
+		x.Idx, x.Status, x.Attempt, x.Worker = int32(idx), stepwell.StepStatus(status), int(attempt), known
+		return x.SetExtra(rare)
 	}
 	if of != nil {
 		some, err := json.Marshal(of)

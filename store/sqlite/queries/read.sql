@@ -93,13 +93,15 @@ FROM found f LEFT JOIN named n ON n.idx = f.idx
 ORDER BY f.idx
 
 -- name: states
-SELECT idx, version, status, attempt, worker, queued, started, ended, rare ->> 'k', rare ->> 'c', rare ->> 'o'
+SELECT idx, version, status, attempt, worker, coalesce(queued, 0), coalesce(started, 0), coalesce(ended, 0),
+    CASE WHEN length(rare) <= 500 THEN rare ELSE json_object('k', rare ->> 'k', 'c', rare ->> 'c', 'o', rare -> 'o') END
 FROM step
 WHERE execution = ?1
 ORDER BY idx
 
 -- name: states_of
-SELECT idx, version, status, attempt, worker, queued, started, ended, rare ->> 'k', rare ->> 'c', rare ->> 'o'
+SELECT idx, version, status, attempt, worker, coalesce(queued, 0), coalesce(started, 0), coalesce(ended, 0),
+    CASE WHEN length(rare) <= 500 THEN rare ELSE json_object('k', rare ->> 'k', 'c', rare ->> 'c', 'o', rare -> 'o') END
 FROM step
 WHERE execution = ?1 AND idx IN (SELECT value FROM json_each(?2))
 ORDER BY idx
