@@ -164,14 +164,13 @@ func (r *rig) agrees(t *testing.T, f *columns.Table, id string) {
 	status, attempt, start, duration, parent, worker := f.Column("status"), f.Column("attempt"), f.Column("start"), f.Column("duration"), f.Column("parent"), f.Column("worker")
 	layer, degree, edges := f.Column("layer"), f.Column("degree"), f.Column("edges")
 	at, there := 0, 0
-	var before []int // of each row: the indexes that it depends on
 	for i := range status {
 		var deps []int
 		for _, back := range edges[at : at+int(degree[i])] {
 			deps = append(deps, i-int(int32(back)))
 		}
 		at += int(degree[i])
-		if before = append(before, len(deps)); f.States[status[i]] == "absent" {
+		if f.States[status[i]] == "absent" {
 			continue
 		}
 		s := list.Steps[there]
