@@ -43,7 +43,7 @@ func plug() {
 			fmt.Println("joins:", answer.Status)
 			_ = answer.Body.Close()
 		}
-		select {}
+		time.Sleep(time.Hour) // not select {}: without cgo, the runtime would call that a deadlock, and end
 	case "floods":
 		line := strings.Repeat("x", 10_000) + "\n"
 		for range 5_000 {

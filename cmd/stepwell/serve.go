@@ -75,8 +75,7 @@ func (p *program) serve(s *settings.Serving) error {
 		return err
 	}
 	signals := make(chan os.Signal, 3)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	defer signal.Stop(signals)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM) // to the end: a second interrupt must not kill what already ends
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	server, err := app.NewServer(ctx, o)

@@ -158,8 +158,7 @@ func (s *session) run(start func(ctx context.Context, client *client.Client) (id
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	defer signal.Stop(signals)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM) // to the end: a second interrupt must not kill what already ends
 	ran := make(chan error, 1)
 	go func() { ran <- s.app.Run(ctx) }()
 
