@@ -2,7 +2,10 @@ module github.com/stepwell/stepwell
 
 go 1.26.0
 
-ignore node_modules
+ignore (
+	./web/ui
+	node_modules
+)
 
 require (
 	github.com/abema/go-mp4 v1.4.1

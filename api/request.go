@@ -148,11 +148,27 @@ func (s *server) route(w http.ResponseWriter, r *http.Request) {
 		s.write(w, p.bounded())
 		return
 	}
-	if r.URL.Path == "/" && strings.Contains(r.Header.Get("Accept"), "text/html") { // a browser
+	if s.o.Page != nil && s.ofPage(r) {
+		s.o.Page.ServeHTTP(w, r)
+		return
+	}
+	if r.URL.Path == "/" && strings.Contains(r.Header.Get("Accept"), "text/html") { // a browser, and no pages
 		http.Redirect(w, r, "/docs", http.StatusFound)
 		return
 	}
 	s.refuse(w, r, stepwell.Errorf(stepwell.CodeNotFound, "the API is described at /docs", "there is nothing at %s", stepwell.Clip(r.URL.Path, 200)))
+}
+
+// ofPage reports whether a request is one of a browser for the pages: for a file of theirs, or for any address that is none of the
+// API's.
+func (s *server) ofPage(r *http.Request) bool {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		return false
+	}
+	if strings.HasPrefix(r.URL.Path, "/assets/") {
+		return true
+	}
+	return strings.Contains(r.Header.Get("Accept"), "text/html") && !strings.HasPrefix(r.URL.Path, "/api/")
 }
 
 // refuse answers an error.

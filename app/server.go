@@ -68,6 +68,8 @@ type ServerOptions struct {
 	Reports Reports
 	// Retention says for how long things are kept. Defaults to for good.
 	Retention Retention
+	// Page is the user interface at "/" (web.Handler). Defaults to none: the API alone.
+	Page http.Handler
 }
 
 func (o *ServerOptions) validate() error {

@@ -1,0 +1,71 @@
+import { useVirtualizer } from "@tanstack/react-virtual"
+import { useEffect, useRef, type ReactNode } from "react"
+
+export interface Column<T> {
+  title: string
+  /** CSS grid track: "1fr", "120px", "minmax(80px, 2fr)". */
+  width: string
+  show: (row: T) => ReactNode
+  /** Left out where the page is narrower than this, in pixels. */
+  from?: number
+}
+
+interface Props<T> {
+  label: string
+  rows: T[]
+  columns: Column<T>[]
+  keyOf: (row: T) => string
+  selected?: string
+  onOpen: (row: T) => void
+  /** Called when the end comes near: more rows can be asked for. */
+  onEnd?: () => void
+  rowHeight?: number
+  height?: string
+}
+
+/** Rows is a windowed list: only what is in view is in the page. J and K move, Enter opens. */
+export function Rows<T>({ label, rows, columns, keyOf, selected, onOpen, onEnd, rowHeight = 32, height = "100%" }: Props<T>) {
+  const ref = useRef<HTMLDivElement>(null)
+  const list = useVirtualizer({ count: rows.length, getScrollElement: () => ref.current, estimateSize: () => rowHeight, overscan: 12 })
+  const width = typeof window === "undefined" ? 1440 : window.innerWidth
+  const shown = columns.filter((c) => !c.from || width >= c.from)
+  const template = shown.map((c) => c.width).join(" ")
+  const items = list.getVirtualItems()
+  const last = items.at(-1)?.index ?? 0
+  useEffect(() => {
+    if (onEnd && rows.length > 0 && last >= rows.length - 20) onEnd()
+  }, [last, rows.length, onEnd])
+  const move = (from: number, by: number) => {
+    const to = Math.max(0, Math.min(rows.length - 1, from + by))
+    list.scrollToIndex(to)
+    requestAnimationFrame(() => ref.current?.querySelector<HTMLElement>(`[data-index="${to}"]`)?.focus())
+  }
+  return (
+    <div ref={ref} className="rows" style={{ height }} role="grid" aria-label={label} aria-rowcount={rows.length + 1}>
+      <div className="rows-head" role="row" style={{ gridTemplateColumns: template }}>
+        {shown.map((c) => <div key={c.title} role="columnheader">{c.title}</div>)}
+      </div>
+      <div style={{ height: list.getTotalSize(), position: "relative" }} role="rowgroup">
+        {items.map((item) => {
+          const row = rows[item.index]!
+          const key = keyOf(row)
+          return (
+            <div
+              key={key} role="row" tabIndex={0} data-index={item.index} aria-rowindex={item.index + 2} aria-selected={key === selected} className="rows-row"
+              style={{ gridTemplateColumns: template, height: rowHeight, transform: `translateY(${item.start}px)` }}
+              onClick={() => onOpen(row)}
+              onKeyDown={(e) => {
+                if (e.target !== e.currentTarget) return
+                if (e.key === "Enter") onOpen(row)
+                else if (e.key === "j" || e.key === "ArrowDown") { e.preventDefault(); move(item.index, 1) }
+                else if (e.key === "k" || e.key === "ArrowUp") { e.preventDefault(); move(item.index, -1) }
+              }}
+            >
+              {shown.map((c) => <div key={c.title} role="gridcell">{c.show(row)}</div>)}
+            </div>
+          )
+        })}
+      </div>
+    </div>
+  )
+}

@@ -1,0 +1,14 @@
+// The table of screens: paths, names and how their code is loaded. A screen that is not here cannot be reached.
+import type { ComponentType } from "react"
+
+export interface Screen {
+  path: string
+  title: string
+  /** Where it stands in the rail; left out: it is reached from another screen. */
+  rail?: { icon: string; key: string; role?: "operator" | "editor" | "admin" }
+  load: () => Promise<{ default: ComponentType<{ params: Record<string, string | undefined> }> }>
+}
+
+export const screens: Screen[] = [
+  { path: "/", title: "Home", rail: { icon: "⌂", key: "h" }, load: () => import("./home/Home") },
+]

@@ -1,0 +1,65 @@
+// A real Chromium. Whatever a page says on its console, every violation of its policy, and every request to another origin fails the test.
+import AxeBuilder from "@axe-core/playwright"
+import { chromium, type Browser, type BrowserContext, type Page } from "playwright-core"
+import { expect } from "vitest"
+import type { Server } from "./server"
+
+let browser: Browser | undefined
+
+export interface Options {
+  width?: number
+  height?: number
+  theme?: "light" | "dark"
+  /** Console errors that a test causes on purpose, such as of a server that is down. */
+  expected?: RegExp
+}
+
+/** open opens a page of the server in a context of its own (cookies, storage). */
+export async function open(server: Server, path = "/", o: Options = {}): Promise<Opened> {
+  browser ??= await chromium.launch({
+    executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
+    args: ["--no-sandbox", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"],
+  })
+  const context = await browser.newContext({ viewport: { width: o.width ?? 1440, height: o.height ?? 900 }, colorScheme: o.theme ?? "light", reducedMotion: "reduce", timezoneId: "UTC", locale: "en-US", permissions: ["clipboard-read", "clipboard-write"] })
+  const page = await context.newPage()
+  const opened = new Opened(server, context, page, o)
+  await page.goto(server.url + path)
+  return opened
+}
+
+/** closeBrowser ends Chromium; call it in afterAll. */
+export async function closeBrowser() {
+  await browser?.close()
+  browser = undefined
+}
+
+export class Opened {
+  readonly faults: string[] = []
+
+  constructor(readonly server: Server, readonly context: BrowserContext, readonly page: Page, o: Options) {
+    page.on("console", (m) => { if ((m.type() === "error" || m.type() === "warning") && !o.expected?.test(m.text())) this.faults.push(`${m.type()}: ${m.text()}`) })
+    page.on("pageerror", (e) => this.faults.push(`exception: ${e.message}`))
+    page.on("request", (r) => {
+      const url = new URL(r.url())
+      if (url.protocol.startsWith("http") && url.origin !== new URL(server.url).origin) this.faults.push(`a request elsewhere: ${r.url()}`)
+    })
+  }
+
+  /** accessible runs axe over the page as it is. */
+  async accessible(where: string) {
+    const { violations } = await new AxeBuilder({ page: this.page }).withTags(["wcag2a", "wcag2aa", "wcag21aa", "wcag22aa"]).analyze()
+    expect(violations.map((v) => `${where}: ${v.id}: ${v.nodes.map((n) => n.target.join(" ")).join(", ")}`)).toEqual([])
+  }
+
+  /** fits says that nothing is cut off sideways. */
+  async fits(where: string) {
+    const wide = await this.page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth)
+    expect(wide, `${where}: pixels that stick out`).toBeLessThanOrEqual(0)
+  }
+
+  /** close ends the context; the test fails if the page complained. */
+  async close() {
+    await this.context.close()
+    expect(this.faults).toEqual([])
+  }
+}

@@ -1,0 +1,233 @@
+package web_test
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stepwell/stepwell/web"
+)
+
+// What dist is built from; the same list is in ui/pack.mjs.
+var source = regexp.MustCompile(`^(src/|public/|(index\.html|package-lock\.json|pack\.mjs|tsconfig\.json|vite\.config\.ts)$)`)
+
+// sources are the files of ui that git would commit, with slashes.
+func sources(t *testing.T) []string {
+	t.Helper()
+	var files []string
+	err := filepath.WalkDir("ui", func(name string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() && (d.Name() == "node_modules" || d.Name() == "out") {
+			return filepath.SkipDir
+		}
+		if err == nil && !d.IsDir() {
+			files = append(files, filepath.ToSlash(strings.TrimPrefix(name, "ui"+string(filepath.Separator))))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(files)
+	return files
+}
+
+func TestDistIsOfItsSources(t *testing.T) {
+	sum := sha256.New()
+	for _, name := range sources(t) {
+		if !source.MatchString(name) || strings.HasSuffix(name, ".test.ts") || strings.HasSuffix(name, ".test.tsx") {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join("ui", filepath.FromSlash(name)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum.Write([]byte(name + "\n"))
+		sum.Write(text)
+	}
+	told, err := os.ReadFile(filepath.Join("dist", "SOURCES"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := hex.EncodeToString(sum.Sum(nil)); got != strings.TrimSpace(string(told)) {
+		t.Error("web/ui has changed since web/dist was built: run web/build, and commit both")
+	}
+}
+
+func TestFilesAreShort(t *testing.T) {
+	for _, name := range sources(t) {
+		if ext := filepath.Ext(name); ext != ".ts" && ext != ".tsx" || strings.HasSuffix(name, "schema.d.ts") {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join("ui", filepath.FromSlash(name)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(string(text), "\n"); n > 300 {
+			t.Errorf("web/ui/%s has %d lines: split it (300 at most)", name, n)
+		}
+	}
+}
+
+func TestLockNamesNoRegistry(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("ui", "package-lock.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(text), `"resolved"`) {
+		t.Error(`package-lock.json says where packages were downloaded: keep omit-lockfile-registry-resolved in .npmrc`)
+	}
+}
+
+func get(t *testing.T, h http.Handler, path string, header ...string) *http.Response {
+	t.Helper()
+	r := httptest.NewRequest("GET", path, nil)
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w.Result()
+}
+
+func TestHandler(t *testing.T) {
+	h, err := web.Handler("/below/", "v1.2.3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nonces := map[string]bool{}
+	for range 2 {
+		page := httptest.NewRecorder()
+		h.ServeHTTP(page, httptest.NewRequest("GET", "/below/executions/x", nil))
+		found := regexp.MustCompile(`stepwell-nonce" content="(\w{20,})"`).FindStringSubmatch(page.Body.String())
+		if found == nil || !strings.Contains(page.Header().Get("Content-Security-Policy"), "'nonce-"+found[1]+"'") {
+			t.Fatalf("the nonce of the page is not that of its policy:\n%s\n%s", page.Header(), page.Body)
+		}
+		nonces[found[1]] = true
+		for _, want := range []string{`<base href="/below/"`, `content="v1.2.3"`, `assets/app.js`} {
+			if !strings.Contains(page.Body.String(), want) {
+				t.Errorf("the page lacks %s:\n%s", want, page.Body)
+			}
+		}
+		if p := page.Header().Get("Content-Security-Policy"); strings.Contains(p, "unsafe") {
+			t.Errorf("policy %s", p)
+		}
+	}
+	if len(nonces) != 2 {
+		t.Error("two answers share a nonce")
+	}
+
+	packed := get(t, h, "/below/assets/app.js", "Accept-Encoding", "gzip")
+	if packed.StatusCode != 200 || packed.Header.Get("Content-Encoding") != "gzip" || packed.Header.Get("Content-Type") != "text/javascript; charset=utf-8" {
+		t.Errorf("%d %v", packed.StatusCode, packed.Header)
+	}
+	if plain := get(t, h, "/below/assets/app.js"); plain.StatusCode != 200 || plain.Header.Get("Content-Encoding") != "" {
+		t.Errorf("%d %v", plain.StatusCode, plain.Header)
+	}
+	if again := get(t, h, "/below/assets/app.js", "If-None-Match", packed.Header.Get("ETag")); again.StatusCode != 304 {
+		t.Errorf("an unchanged file is answered %d", again.StatusCode)
+	}
+	if none := get(t, h, "/below/assets/nosuch.js"); none.StatusCode != 404 {
+		t.Errorf("a file that is not there is answered %d", none.StatusCode)
+	}
+}
+
+// npm runs a script of the pages with what web/build installs. Without node it is skipped with one line; with CI=true it fails.
+func npm(t *testing.T, env []string, args ...string) {
+	t.Helper()
+	for _, program := range []string{"node", "npm"} {
+		if _, err := exec.LookPath(program); err != nil {
+			missing(t, program+" is not installed")
+		}
+	}
+	lock, err := os.ReadFile(filepath.Join("ui", "package-lock.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mark := filepath.Join("ui", "node_modules", ".installed")
+	if have, err := os.ReadFile(mark); err != nil || string(have) != string(lock) {
+		install := exec.Command("npm", "ci", "--ignore-scripts")
+		install.Dir = "ui"
+		if out, err := install.CombinedOutput(); err != nil {
+			missing(t, "npm ci: "+err.Error()+"\n"+string(out))
+		}
+		if err := os.WriteFile(mark, lock, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.Command("npm", append([]string{"run", "--silent"}, args...)...)
+	cmd.Dir, cmd.Env = "ui", append(os.Environ(), env...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("npm run %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+}
+
+func missing(t *testing.T, why string) {
+	t.Helper()
+	if os.Getenv("CI") == "true" {
+		t.Fatal("the pages are not tested: " + why)
+	}
+	t.Skip("the pages are not tested: " + why)
+}
+
+func TestPages(t *testing.T) {
+	npm(t, nil, "check")
+	npm(t, nil, "test")
+}
+
+// TestBuild builds the pages again: the committed ones are byte for byte of their sources.
+func TestBuild(t *testing.T) {
+	npm(t, nil, "check") // installs
+	dir := t.TempDir()
+	build := exec.Command("./build")
+	build.Env = append(os.Environ(), "UI_DIST="+dir)
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("web/build: %v\n%s", err, out)
+	}
+	for _, pair := range [][2]string{{"dist", dir}, {dir, "dist"}} {
+		err := filepath.WalkDir(pair[0], func(name string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			rel, _ := filepath.Rel(pair[0], name) // below it
+			a, err := os.ReadFile(name)
+			if err != nil {
+				return err
+			}
+			if b, err := os.ReadFile(filepath.Join(pair[1], rel)); err != nil || string(a) != string(b) {
+				t.Errorf("%s is another when built again (%v): run web/build, and commit it", rel, err)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestBrowser uses the pages in a real Chromium, as people do, against a real server.
+func TestBrowser(t *testing.T) {
+	if testing.Short() {
+		t.Skip("short")
+	}
+	chromium := os.Getenv("CHROMIUM")
+	if chromium == "" {
+		chromium = "/usr/bin/chromium"
+	}
+	if _, err := os.Stat(chromium); err != nil {
+		missing(t, "no Chromium at "+chromium+"; CHROMIUM names another")
+	}
+	program := filepath.Join(t.TempDir(), "stepwell")
+	if out, err := exec.Command("go", "build", "-o", program, "../cmd/stepwell").CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	npm(t, []string{"STEPWELL_BINARY=" + program, "CHROMIUM=" + chromium}, "browser")
+}
