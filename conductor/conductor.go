@@ -81,6 +81,11 @@ type Options struct {
 	// Now is the clock of all times that are recorded and of all timers; where several processes run the executions of a store,
 	// they share it. It may stand still, and must not go back by more than clocks do. Defaults to time.Now.
 	Now func() time.Time
+	// NewID makes the id of a new execution. Defaults to a UUIDv7, which begins with its time.
+	NewID func() (string, error)
+	// Stepped leaves Run out: Turn is called instead, and by every method that waits for the loop. No goroutine runs then between
+	// two calls, so that equal calls at equal times make equal commits.
+	Stepped bool
 	// Owner is the number by which the store knows this process as the owner of executions. Defaults to 1, which is right
 	// where one process at a time runs those of a store.
 	Owner int64
@@ -157,6 +162,9 @@ func (o *Options) validate() error {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	if o.NewID == nil {
+		o.NewID = newID
+	}
 	if o.Owner == 0 {
 		o.Owner = 1
 	}
@@ -210,8 +218,9 @@ type Conductor struct {
 	recoveries int
 	recovering chan struct{}
 
-	tallies tallies
-	kept    kept
+	tallies  tallies
+	kept     kept
+	stepping sync.Mutex // held by Turn
 	// Owned by Run.
 	ctx       context.Context // Run's
 	failed    error           // why Run is to end
@@ -333,6 +342,11 @@ func (c *Conductor) ask(ctx context.Context, it item) error {
 
 // await takes as many replies as the channel has room for, and joins the errors.
 func (c *Conductor) await(ctx context.Context, replies chan error) (err error) {
+	if c.o.Stepped {
+		if err := c.turnUntil(ctx, replies); err != nil {
+			return err
+		}
+	}
 	for range cap(replies) {
 		var one error
 		select {

@@ -27,12 +27,9 @@ func (c *Conductor) Run(ctx context.Context) (err error) {
 			return err
 		}
 		c.inbox.settle()
-		batch := c.inbox.take()
-		due := c.timers.due(c.now())
-		if len(batch) > 0 || len(due) > 0 || c.more || c.refusedPush() || c.waiters.overdue(c.now()) {
-			if err := c.turns(ctx, batch, due); err != nil {
-				return err
-			}
+		if worked, err := c.work(ctx); err != nil {
+			return err
+		} else if worked {
 			continue
 		}
 		alarm.Reset(c.sleep())
@@ -44,6 +41,16 @@ func (c *Conductor) Run(ctx context.Context) (err error) {
 		case <-alarm.C:
 		}
 	}
+}
+
+// work takes in what is there and due. It reports whether there was anything.
+func (c *Conductor) work(ctx context.Context) (worked bool, err error) {
+	batch := c.inbox.take()
+	due := c.timers.due(c.now())
+	if len(batch) == 0 && len(due) == 0 && !c.more && !c.refusedPush() && !c.waiters.overdue(c.now()) {
+		return false, nil
+	}
+	return true, c.turns(ctx, batch, due)
 }
 
 // sleep is the time until the next work unless the inbox rings.

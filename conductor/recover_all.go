@@ -84,7 +84,8 @@ func (c *Conductor) recoverBatch(ctx context.Context, list []store.Execution) {
 	}
 	c.replayAll(ctx, batch)
 	replies := make(chan error, len(batch))
-	for no, l := range batch {
+	for _, no := range slices.Sorted(maps.Keys(batch)) { // in order, so that a Stepped conductor decides alike each time
+		l := batch[no]
 		if l.version != l.row.Version || l.refused != nil {
 			c.endLoading(l.run.ID, nil)
 			delete(batch, no)

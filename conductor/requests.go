@@ -9,8 +9,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/definition"
 	"github.com/stepwell/stepwell/expr"
@@ -63,11 +61,10 @@ func (c *Conductor) StartRequest(req Request) (out store.Request, err error) {
 	if body.Params, err = seal(body.Params); err != nil {
 		return out, err
 	}
-	id, err := uuid.NewV7()
-	if err != nil {
+	out.Kind = RequestStart
+	if out.Execution, err = c.o.NewID(); err != nil {
 		return out, err
 	}
-	out.Kind, out.Execution = RequestStart, id.String()
 	out.Body, err = json.Marshal(&body)
 	return out, err
 }

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/google/uuid"
-
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/engine"
 	"github.com/stepwell/stepwell/expr"
@@ -29,11 +27,10 @@ type Reuse struct {
 // (plan.Plan.Changes) that completed in one of them; of equal ones the first's. A step is not taken over either when a parameter, or a field of the
 // project or the lesson that its templates read has another value, and none is when the lesson has another file.
 func (c *Conductor) PreviewReuse(ctx context.Context, req Request) (*Reuse, error) {
-	made, err := uuid.NewV7()
+	id, err := c.o.NewID()
 	if err != nil {
 		return nil, err
 	}
-	id := made.String()
 	defer c.o.Secrets.Forget(id)
 	params, err := c.checkParams(id, &req)
 	if err != nil {

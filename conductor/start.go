@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/google/uuid"
-
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/definition"
 	"github.com/stepwell/stepwell/engine"
@@ -82,13 +80,11 @@ func (c *Conductor) start(ctx context.Context, req Request) (string, error) {
 
 // newLive checks the request and makes an execution of it.
 func (c *Conductor) newLive(ctx context.Context, req *Request) (*live, json.RawMessage, error) {
-	id := req.id
+	id, err := req.id, error(nil)
 	if id == "" {
-		made, err := uuid.NewV7()
-		if err != nil {
+		if id, err = c.o.NewID(); err != nil {
 			return nil, nil, err
 		}
-		id = made.String()
 	}
 	params, err := c.checkParams(id, req)
 	if err != nil {
