@@ -1,0 +1,344 @@
+// Package sim runs pipelines in no time: the conductor of the product in one goroutine, with a store and a queue in memory and a
+// clock that jumps to the next thing that happens. Outcomes of attempts come from a Mock or from the actions themselves. Equal
+// options and equal calls give the same step logs, byte for byte, in every process.
+//
+// It is no model of the product. What decides, commits, renders, checks, seals and stores is the code that serve runs; only
+// time, the order of outcomes and the death of the process are the world's.
+package sim
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/action"
+	"github.com/stepwell/stepwell/conductor"
+	"github.com/stepwell/stepwell/definition"
+	"github.com/stepwell/stepwell/engine"
+	"github.com/stepwell/stepwell/queue"
+	"github.com/stepwell/stepwell/secret"
+	"github.com/stepwell/stepwell/store"
+	"github.com/stepwell/stepwell/store/memory"
+	"github.com/stepwell/stepwell/worker"
+)
+
+// Clock is the clock of a world. Actions that reckon with time are made with its Now.
+type Clock struct{ at time.Time }
+
+// Now is the present time of the world.
+func (c *Clock) Now() time.Time { return c.at }
+
+// Start is when a world begins unless Options say otherwise.
+var Start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// Options configure a World. Actions is required.
+type Options struct {
+	// Actions have the descriptions of all actions, and the handlers of those that run for real.
+	Actions *action.Registry
+	// Clock is set to At. Defaults to a new one.
+	Clock *Clock
+	At    time.Time // Defaults to Start
+	// Seed picks which of the waiting attempts begins, and which of those that end at one moment ends, first. 0: the order of
+	// their dispatch.
+	Seed uint64
+	// Mock says how an attempt ends; nil: its action runs. Defaults to all actions running.
+	Mock func(*Attempt) (*Outcome, error)
+	// Workers is how many attempts run at once. Defaults to 8.
+	Workers int
+	// Secrets are the values of secrets by name.
+	Secrets map[string]string
+	// Observe gets every commit (conductor.Options). It may call Plan, and nothing else of the world.
+	Observe func(*conductor.Update)
+	// Lines gets the log lines of steps.
+	Lines func(store.LogLine)
+	// Fault is asked at each passage of a point; an error ends the process there: nothing becomes durable from then on, and Run
+	// returns ErrKilled. Defaults to none.
+	Fault func(Point) error
+	// MaxAttempts bounds the attempts that are begun, so that a pipeline without an end ends. Defaults to 100,000.
+	MaxAttempts int
+	// MaxTime bounds how far the clock goes. Defaults to ten years.
+	MaxTime time.Duration
+}
+
+// Attempt is an attempt that begins.
+type Attempt struct {
+	*engine.Task
+	Params  map[string]any // rendered, checked, with defaults
+	Started time.Time
+}
+
+// Outcome is how a mocked attempt ends.
+type Outcome struct {
+	Outputs any           // as handlers return them
+	Err     error         // likewise: an error of package action steers what happens next
+	Takes   time.Duration // from its begin to its end. Longer than the step's timeout: it times out
+	Hang    bool          // it never ends by itself
+	Lost    bool          // its worker is lost when it would end
+	Spawn   []action.NewStep
+	Logs    []string
+	Real    bool // the action runs; Takes says how long that seems to take
+}
+
+// ErrKilled is the error of Run after the process has ended at a Point: call Restart.
+var ErrKilled = errors.New("sim: the process has ended")
+
+// World is a process with a store that outlives it.
+type World struct {
+	o     Options
+	Clock *Clock
+	Store *memory.Store
+	*conductor.Conductor
+
+	guard   *secret.Guard
+	queue   *queue.Memory
+	runner  *worker.Runner
+	random  *rand.Rand
+	ids     uint64
+	ready   []*engine.Task
+	flights []*flight
+	order   uint64 // of flights and of what is planned
+	begun   int
+	planned []plannedEvent
+	idle    time.Duration
+	end     time.Time
+	dead    bool
+}
+
+// plannedEvent happens at a time.
+type plannedEvent struct {
+	at    time.Time
+	order uint64
+	do    func(context.Context) error
+}
+
+// New makes a world.
+func New(ctx context.Context, o Options) (*World, error) {
+	if o.Actions == nil {
+		return nil, stepwell.Errorf(stepwell.CodeInternal, "", "sim: Actions are required")
+	}
+	if o.Clock == nil {
+		o.Clock = &Clock{}
+	}
+	if o.At.IsZero() {
+		o.At = Start
+	}
+	if o.Workers <= 0 {
+		o.Workers = 8
+	}
+	if o.MaxAttempts <= 0 {
+		o.MaxAttempts = 100_000
+	}
+	if o.MaxTime <= 0 {
+		o.MaxTime = 10 * 365 * 24 * time.Hour
+	}
+	if o.Lines == nil {
+		o.Lines = func(store.LogLine) {}
+	}
+	if o.Fault == nil {
+		o.Fault = func(Point) error { return nil }
+	}
+	o.Clock.at = o.At
+	w := &World{o: o, Clock: o.Clock, Store: memory.New(o.Clock.Now), random: rand.New(rand.NewPCG(o.Seed, 0)), end: o.At.Add(o.MaxTime)}
+	if err := w.keepSecrets(ctx); err != nil {
+		return nil, err
+	}
+	return w, w.boot(ctx)
+}
+
+// secretKey is the master key of every world: what it seals is no secret, and equal worlds seal alike.
+var secretKey = make([]byte, 32)
+
+func (w *World) keepSecrets(ctx context.Context) error {
+	keys, err := secret.NewKeyring(secretKey)
+	if err != nil {
+		return err
+	}
+	w.guard = secret.NewGuard(w.Store, keys, secret.NewRedactor())
+	for _, name := range slices.Sorted(maps.Keys(w.o.Secrets)) {
+		if _, err := w.guard.Vault.Set(ctx, name, w.o.Secrets[name], store.AnyRevision, "test"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// boot starts the process: everything but the store is new.
+func (w *World) boot(ctx context.Context) (err error) {
+	w.queue, w.ready, w.flights, w.dead = &queue.Memory{}, nil, nil, false
+	log := slog.New(slog.DiscardHandler)
+	w.Conductor, err = conductor.New(ctx, conductor.Options{Store: mortalStore{w.Store, w}, Queue: mortalQueue{w.queue, w}, Blobs: w.Store.Blobs(), Catalog: w.o.Actions,
+		Secrets: w.guard, Revoke: w.revoke, Observe: w.o.Observe, Now: w.Clock.Now, NewID: w.newID, Stepped: true, Log: log,
+		Limits: conductor.Limits{Patience: time.Nanosecond}})
+	if err != nil {
+		return err
+	}
+	w.runner, err = worker.NewRunner(worker.Options{Actions: w.o.Actions, Reporter: mortalReporter{w}, Records: w.Store, Blobs: w.Store.Blobs(),
+		Secrets: w.guard, Lines: w.line, Name: "sim", Now: w.Clock.Now, Log: log,
+		CallbackURL: func(key string) string { return "https://stepwell.example/callbacks/" + key }})
+	return err
+}
+
+func (w *World) line(l store.LogLine) {
+	w.o.Lines(l)
+	w.Line(l)
+}
+
+// Restart ends the process, if it has not ended, and starts another one, which takes up every execution.
+func (w *World) Restart(ctx context.Context) error {
+	w.Store.Release()
+	if err := w.boot(ctx); err != nil {
+		return err
+	}
+	err := w.RecoverAll(ctx)
+	if w.dead {
+		return ErrKilled
+	}
+	return err
+}
+
+// newID makes a UUIDv7 of the world's time and a counter.
+func (w *World) newID() (string, error) {
+	var id uuid.UUID
+	w.ids++
+	binary.BigEndian.PutUint64(id[:8], uint64(w.Clock.at.UnixMilli())<<16)
+	binary.BigEndian.PutUint64(id[8:], w.ids)
+	id[6], id[8] = 0x70, 0x80
+	return id.String(), nil
+}
+
+// Plan has something done at a time, which is now if it has passed.
+func (w *World) Plan(at time.Time, do func(context.Context) error) {
+	w.order++
+	w.planned = append(w.planned, plannedEvent{at, w.order, do})
+}
+
+// Begin starts an execution of a definition without problems.
+func (w *World) Begin(ctx context.Context, d *definition.Definition, r conductor.Request) (id string, err error) {
+	if r.Pipeline, err = w.Register(ctx, d); err != nil {
+		return "", err
+	}
+	if id, err = w.Start(ctx, r); w.dead {
+		err = ErrKilled
+	}
+	return id, err
+}
+
+// Run lets the world go on until nothing happens any more by itself: all executions have ended, or wait for something from outside
+// that is not planned.
+func (w *World) Run(ctx context.Context) error {
+	for {
+		if err := w.turn(ctx); err != nil {
+			return err
+		}
+		busy, err := w.begin(ctx)
+		switch {
+		case w.dead:
+			return ErrKilled
+		case err != nil:
+			return err
+		case busy:
+			continue
+		}
+		if more, err := w.advance(ctx); err != nil || !more {
+			return err
+		}
+	}
+}
+
+// turn lets the conductor decide.
+func (w *World) turn(ctx context.Context) (err error) {
+	if err := ctx.Err(); err != nil {
+		return context.Cause(ctx)
+	}
+	w.idle, err = w.Turn(ctx)
+	if w.dead {
+		return ErrKilled
+	}
+	return err
+}
+
+// advance sets the clock to the next thing that happens, and does it. more is false when there is none.
+func (w *World) advance(ctx context.Context) (more bool, err error) {
+	next, found := time.Time{}, false
+	consider := func(t time.Time) {
+		if !found || t.Before(next) {
+			next, found = t, true
+		}
+	}
+	for _, f := range w.flights {
+		consider(f.next())
+	}
+	for _, p := range w.planned {
+		consider(p.at)
+	}
+	if w.idle != conductor.Idle {
+		consider(w.Clock.at.Add(w.idle))
+	}
+	if !found {
+		return false, nil
+	}
+	if next.After(w.end) {
+		return false, stepwell.Errorf(stepwell.CodeLimit, "a step may repeat for ever: check its conditions and waits",
+			"the clock would go on beyond %s", w.end.Format(time.RFC3339))
+	}
+	if next.After(w.Clock.at) {
+		w.Clock.at = next
+	}
+	if i := w.duePlan(); i >= 0 {
+		do := w.planned[i].do
+		w.planned = slices.Delete(w.planned, i, i+1)
+		err := do(ctx)
+		if w.dead {
+			err = ErrKilled
+		}
+		return true, err
+	}
+	if i := w.dueFlight(); i >= 0 {
+		err := w.land(ctx, i)
+		if w.dead {
+			err = ErrKilled
+		}
+		return true, err
+	}
+	return true, nil // a timer of the conductor's
+}
+
+// duePlan is the first planned event whose time has come, or -1.
+func (w *World) duePlan() int {
+	best := -1
+	for i, p := range w.planned {
+		if !p.at.After(w.Clock.at) && (best < 0 || cmp.Or(p.at.Compare(w.planned[best].at), cmp.Compare(p.order, w.planned[best].order)) < 0) {
+			best = i
+		}
+	}
+	return best
+}
+
+// pick is one of n, by the seed.
+func (w *World) pick(n int) int {
+	if w.o.Seed == 0 || n == 1 {
+		return 0
+	}
+	return w.random.IntN(n)
+}
+
+// Dump is the step log of an execution as text, a line for each version: equal runs have equal ones.
+func (w *World) Dump(ctx context.Context, no int64) (out []byte, err error) {
+	for e, err := range w.Store.StepLog(ctx, no, 0) {
+		if err != nil {
+			return nil, err
+		}
+		out = fmt.Appendf(out, "%d %s\n", e.Version, e.Body)
+	}
+	return out, nil
+}
