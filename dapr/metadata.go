@@ -27,6 +27,9 @@ type Metadata struct {
 		Status string                  `json:"runtimeStatus"`
 		Active []struct{ Type string } `json:"activeActors"`
 	} `json:"actorRuntime"`
+	Workflows struct {
+		Workers int `json:"connectedWorkers"` // programs that take workflows
+	} `json:"workflows"`
 }
 
 // LacksWorkflows reports whether the sidecar could run actors and has registered those of workflows for no program. After a program has connected

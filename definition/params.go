@@ -67,9 +67,7 @@ func CheckParams(d *Definition, given map[string]any) (map[string]any, Problems)
 	for _, m := range checker.Check(given) {
 		r.Fail(Pos{}, "params."+m.Path, "parameter "+m.Message, m.Hint)
 	}
-	for _, m := range d.extra(given) {
-		r.Warn(Pos{}, "params."+m.Path, "parameter "+m.Message, m.Hint)
-	}
+	d.warnUndeclared(r, given)
 	complete := make(map[string]any, len(given)+len(d.Parameters))
 	for name, v := range checker.Apply(given) {
 		complete[name] = v
@@ -81,6 +79,19 @@ func CheckParams(d *Definition, given map[string]any) (map[string]any, Problems)
 		}
 	}
 	return complete, r.Found
+}
+
+// Undeclared are warnings of given parameters that are not declared.
+func (d *Definition) Undeclared(given map[string]any) Problems {
+	r := &spec.Report{}
+	d.warnUndeclared(r, given)
+	return r.Found
+}
+
+func (d *Definition) warnUndeclared(r *spec.Report, given map[string]any) {
+	for _, m := range d.extra(given) {
+		r.Warn(Pos{}, "params."+m.Path, "parameter "+m.Message, m.Hint)
+	}
 }
 
 // ParseParam reads a parameter's value from a text such as the command line has: JSON or YAML for lists

@@ -101,7 +101,7 @@ type launching interface{ flags() []string }
 
 // declareCallback reads the -p flags of a callback again when it names a stored pipeline, as `pipelines start` does. A pipeline
 // that is not there may be stored later: its parameters stay as they were read.
-func declareCallback(ctx context.Context, client *client.Client, body object, f bodied) error {
+func (p *program) declareCallback(ctx context.Context, client *client.Client, body object, f bodied) error {
 	l, ok := f.(launching)
 	callback, _ := body["callback"].(object)
 	name, _ := callback["workflow_id"].(string)
@@ -109,7 +109,7 @@ func declareCallback(ctx context.Context, client *client.Client, body object, f 
 	if !ok || name == "" || len(params) == 0 {
 		return nil
 	}
-	declared, err := declaredParams(ctx, client, name, 0, l.flags())
+	declared, err := p.declaredParams(ctx, client, name, 0, l.flags())
 	if stepwell.CodeOf(err) == stepwell.CodeNotFound {
 		return nil
 	}
@@ -124,7 +124,7 @@ type taker interface{ take(args []string) }
 // thing is called.
 func (p *program) sending(use, short, method string, path func(args []string) string, f bodied, id, line string) *cobra.Command {
 	send := func(ctx context.Context, r *request, body object, answer *object) error {
-		if err := declareCallback(ctx, r.client, body, f); err != nil {
+		if err := p.declareCallback(ctx, r.client, body, f); err != nil {
 			return err
 		}
 		err := r.client.Call(ctx, method, path(r.args), nil, body, answer)

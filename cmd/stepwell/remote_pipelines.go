@@ -169,7 +169,7 @@ func (p *program) startStored(c *connection, pipeline string, f *startFlags) err
 	put(body, "project", f.project)
 	c.lasts = f.wait || f.follow
 	return p.calling(c, func(ctx context.Context, server *client.Client) (err error) {
-		if body["params"], err = declaredParams(ctx, server, pipeline, f.version, f.params); err != nil {
+		if body["params"], err = p.declaredParams(ctx, server, pipeline, f.version, f.params); err != nil {
 			return err
 		}
 		var answer object
@@ -194,8 +194,9 @@ func (p *program) startStored(c *connection, pipeline string, f *startFlags) err
 	})
 }
 
-// declaredParams reads -p flags as `run` does: each as the type that the stored pipeline declares for it. version 0 is the active one.
-func declaredParams(ctx context.Context, client *client.Client, name string, version int, flags []string) (map[string]any, error) {
+// declaredParams reads -p flags as `run` does: each as the type that the stored pipeline declares for it, with a warning for those that it does
+// not declare. version 0 is the active one.
+func (p *program) declaredParams(ctx context.Context, client *client.Client, name string, version int, flags []string) (map[string]any, error) {
 	if len(flags) == 0 {
 		return map[string]any{}, nil
 	}
@@ -213,9 +214,13 @@ func declaredParams(ctx context.Context, client *client.Client, name string, ver
 	}
 	d, _ := definition.Parse([]byte(text), definition.ParseOptions{Stored: true})
 	if d == nil {
-		d = &definition.Definition{} // a draft: that it cannot be started is told by the API
+		return readParams(&definition.Definition{}, flags, "") // a draft: that it cannot be started is told by the API
 	}
-	return readParams(d, flags, "")
+	params, err := readParams(d, flags, "")
+	if err == nil {
+		p.warn(d.Undeclared(params))
+	}
+	return params, err
 }
 
 func (p *program) newArchiveCommand(r *resource, name string, archived bool) *cobra.Command {

@@ -54,7 +54,7 @@ func (f *runsFlags) add(fs *pflag.FlagSet) {
 }
 
 // body is the request for a pipeline.
-func (f *runsFlags) body(ctx context.Context, server *client.Client, pipeline string) (object, error) {
+func (f *runsFlags) body(ctx context.Context, p *program, server *client.Client, pipeline string) (object, error) {
 	body := object{"pipeline_id": pipeline}
 	put(body, "lesson_id", f.lesson)
 	put(body, "project_id", f.project)
@@ -66,7 +66,7 @@ func (f *runsFlags) body(ctx context.Context, server *client.Client, pipeline st
 	if f.reuse {
 		body["reuse"] = true
 	}
-	params, err := declaredParams(ctx, server, pipeline, f.version, f.params)
+	params, err := p.declaredParams(ctx, server, pipeline, f.version, f.params)
 	if len(params) > 0 {
 		body["params"] = params
 	}
@@ -83,7 +83,7 @@ func (p *program) newRunsStartCommand() *cobra.Command {
 		case f.wait && f.lesson == "":
 			return stepwell.Invalid("`stepwell projects progress` tells how far a project is", "--wait goes with --lesson")
 		}
-		body, err := f.body(ctx, q.client, q.args[0])
+		body, err := f.body(ctx, p, q.client, q.args[0])
 		if err != nil {
 			return err
 		}

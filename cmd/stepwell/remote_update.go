@@ -21,7 +21,7 @@ func (p *program) updating(r *resource, short string, f bodied, id, line string)
 		if len(body) == 0 {
 			return stepwell.Invalid("`"+cmd.CommandPath()+" --help` lists the flags", "no change is given")
 		}
-		return sendUpdate(ctx, q.client, r.at(q.args[0]), body, f, answer)
+		return p.sendUpdate(ctx, q.client, r.at(q.args[0]), body, f, answer)
 	}
 	cmd = p.sendingBy("update ID", short, f, send, func(q *request, answer object) error {
 		return p.shown(q.connection, answer, line, view.Cell(answer[id]))
@@ -30,7 +30,7 @@ func (p *program) updating(r *resource, short string, f bodied, id, line string)
 }
 
 // sendUpdate sends a change of what is at the path.
-func sendUpdate(ctx context.Context, client *client.Client, path string, body object, f bodied, answer *object) error {
+func (p *program) sendUpdate(ctx context.Context, client *client.Client, path string, body object, f bodied, answer *object) error {
 	var now object
 	tag, err := client.CallIf(ctx, "GET", path, "", nil, &now)
 	if err != nil {
@@ -38,7 +38,7 @@ func sendUpdate(ctx context.Context, client *client.Client, path string, body ob
 	}
 	merge(now, body, "schedule", "type")
 	merge(now, body, "callback", "workflow_id", "action_type")
-	if err := declareCallback(ctx, client, body, f); err != nil {
+	if err := p.declareCallback(ctx, client, body, f); err != nil {
 		return err
 	}
 	_, err = client.CallIf(ctx, "PUT", path, tag, body, answer)

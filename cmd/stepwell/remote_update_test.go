@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -31,7 +32,7 @@ func TestUpdateIsOvertaken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = sendUpdate(t.Context(), client, "/api/v1/schedules/nightly", object{"name": "daily"}, nil, &object{})
+	err = (&program{err: io.Discard}).sendUpdate(t.Context(), client, "/api/v1/schedules/nightly", object{"name": "daily"}, nil, &object{})
 	if stepwell.CodeOf(err) != api.CodePrecondition || stepwell.HintOf(err) != "repeat the command: it changes what is there then" {
 		t.Errorf("%v", err)
 	}

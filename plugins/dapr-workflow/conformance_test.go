@@ -184,7 +184,7 @@ func runTranscripts(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w := &worker{turn: h.beside(turn), activity: h.besideActivities(nil), log: slog.Default(), health: &dapr.Settings{Port: port}}
+	w := &worker{turn: h.beside(turn), activity: h.besideActivities(nil), log: slog.Default(), health: &dapr.Settings{Port: port}, alone: true}
 	return h.serve(ctx, func(ctx context.Context) error { return w.serve(ctx, "127.0.0.1:"+os.Getenv("DAPR_GRPC_PORT")) })
 }
 

@@ -38,7 +38,7 @@ func run(ctx context.Context, args []string, env func(string) string) error {
 	}
 	server := flags.String("server", cmp.Or(env("STEPWELL_SERVER"), "http://127.0.0.1:8010"), "URL of the Stepwell server (STEPWELL_SERVER)")
 	sidecar := flags.String("sidecar", "127.0.0.1:"+cmp.Or(env("DAPR_GRPC_PORT"), "50001"), "gRPC address of the Dapr sidecar (DAPR_GRPC_PORT)")
-	keep := flags.Bool("keep-sidecar", false, "leave a sidecar running that gives no work after a program was killed (default: ask it to end, for its supervisor to start it again)")
+	keep := flags.Bool("keep-sidecar", false, "leave a sidecar running that is stuck after a program was killed (default: ask it to end, for its supervisor to start it again)")
 	var hosts hostingOptions
 	run := flags.Bool("run", false, "host stepwell.run too: executions inside Dapr Workflow, without a server (experimental)")
 	flags.StringVar(&hosts.Dir, "pipelines", env("STEPWELL_PIPELINES"), "folder of the pipelines that stepwell.run finds by name (STEPWELL_PIPELINES)")
@@ -72,6 +72,6 @@ func run(ctx context.Context, args []string, env func(string) string) error {
 	if err != nil {
 		return err
 	}
-	w.turn, w.activity = h.beside(turn), h.besideActivities(a.run)
+	w.turn, w.activity, w.alone = h.beside(turn), h.besideActivities(a.run), true
 	return h.serve(ctx, func(ctx context.Context) error { return w.serve(ctx, *sidecar) })
 }

@@ -28,9 +28,11 @@ type worker struct {
 	activity func(ctx context.Context, name string, input []byte) (any, error)
 	token    string // of the sidecar
 	log      *slog.Logger
-	// health is the HTTP API of the sidecar; nil: a sidecar that gives no work is not noticed. keep leaves such a sidecar running.
+	// health is the HTTP API of the sidecar; nil: a sidecar that is stuck is not noticed. keep leaves such a sidecar running. alone says that no
+	// other program takes workflows from it.
 	health *dapr.Settings
 	keep   bool
+	alone  bool
 	stuck  time.Duration // defaults to stuckAfter
 }
 
