@@ -163,7 +163,7 @@ func TestBadSecretSources(t *testing.T) {
 func TestSecretsOfDapr(t *testing.T) {
 	n := daprtest.NewNetwork(t)
 	file := filepath.Join(t.TempDir(), "secrets.json")
-	if err := os.WriteFile(file, []byte(`{"stepwell.TOKEN": "tok-very-secret", "stepwell.hf-1": "hf-very-secret"}`), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(`{"stepwell.TOKEN": "tok-very-secret", "stepwell.hf-1": "hf-very-secret", "stepwell.hf-3": "hf-very-secret"}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	n.AddComponent("files", "secretstores.local.file", map[string]string{"secretsFile": file})
@@ -188,5 +188,31 @@ func TestSecretsOfDapr(t *testing.T) {
 	_, steps = run("hf-2")
 	if failure := steps["use"].Error; failure == nil || failure.Code != stepwell.CodeFailed || steps["use"].Attempt != 3 || !strings.Contains(failure.Message, "the source dapr files") {
 		t.Errorf("without the sidecar: %d attempts, %+v", steps["use"].Attempt, failure)
+	}
+	sidecar.Restart()
+	if x, steps = run("hf-3"); x.Status != stepwell.ExecutionCompleted {
+		t.Errorf("with the next sidecar: %s: %+v", x.Status, steps["use"].Error)
+	}
+}
+
+// TestSecretsOfDaprNeedItsToken: with another token than the sidecar's nothing is read, and the failure says why.
+func TestSecretsOfDaprNeedItsToken(t *testing.T) {
+	t.Setenv("DAPR_API_TOKEN", "of-the-sidecar")
+	n := daprtest.NewNetwork(t)
+	file := filepath.Join(t.TempDir(), "secrets.json")
+	if err := os.WriteFile(file, []byte(`{"TOKEN": "tok-very-secret", "hf-1": "hf-very-secret"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	n.AddComponent("files", "secretstores.local.file", map[string]string{"secretsFile": file})
+	sidecar := n.Start("stepwell", 0)
+	for token, want := range map[string]stepwell.ExecutionStatus{"another": stepwell.ExecutionFailed, "of-the-sidecar": stepwell.ExecutionCompleted} {
+		var seen []string
+		a, _ := start(t, filepath.Join(t.TempDir(), "db"), app.Options{Register: credentialDesk(&seen).register, Services: service.Options{DaprPort: sidecar.Port, DaprToken: token},
+			SecretSources: []service.SecretSource{{Dapr: "files"}}})
+		id, _ := begin(t, a, credentialsDocument, object{"model": "hf-1"})
+		x, steps := ended(t, a, id)
+		if failure := steps["use"].Error; x.Status != want || want == stepwell.ExecutionFailed && (len(seen) > 0 || failure == nil || !strings.Contains(failure.Hint, "DAPR_API_TOKEN")) {
+			t.Errorf("with the token %q: %s: %+v", token, x.Status, failure)
+		}
 	}
 }

@@ -21,13 +21,24 @@ func sidecarFailure(resp *outbound.Response, body []byte) *outbound.Failure {
 	ofSidecar := json.Unmarshal(body, &said) == nil && strings.HasPrefix(said.Code, "ERR_")
 	switch {
 	case resp.Status == http.StatusUnauthorized || resp.Status == http.StatusForbidden && !strings.Contains(said.Message, "failed to invoke"):
-		if ofSidecar {
+		if ofSidecar || strings.TrimSpace(string(body)) == wrongToken {
 			f.Err.Hint = "the sidecar refused the call: check DAPR_API_TOKEN and the access policies of the app"
 		}
+	case ofSidecar && tooLarge(said.Message):
+		f.Status, f.Err.Code = http.StatusRequestEntityTooLarge, stepwell.CodeInvalid
+		f.Err.Hint = "hand large values over in files or objects of a bucket, or raise the sidecars' max-body-size (4 MiB by default)"
 	case ofSidecar && (resp.Status >= http.StatusInternalServerError || resp.Status == http.StatusForbidden):
 		f.Kind, f.Err.Code = kindOf(said.Code, strings.ToLower(said.Message)), stepwell.CodeUnavailable
 	}
 	return f
+}
+
+// wrongToken is all that a sidecar answers with 401 to a request without its token.
+const wrongToken = "invalid api token"
+
+// tooLarge reports whether a sidecar takes no call of that size: its own limit, or that of the app's sidecar.
+func tooLarge(message string) bool {
+	return strings.Contains(message, "request body too large") || strings.Contains(message, "message larger than max")
 }
 
 // secretMissing reports whether a sidecar has failed to read a secret because its store does not have it: stores of a file and

@@ -21,9 +21,9 @@ import (
 	"github.com/stepwell/stepwell/action/service/daprtest"
 )
 
-// Which test shows what of each adapter, without the word Test; "–": it cannot happen to that one. Those of dapr-workflow (Envelope…,
+// Which test shows what of each adapter, without the word Test; "–": it cannot happen to that one. Those of dapr-workflow (Envelope…, Hosted…,
 // …OfSidecars, TokenOfTheSidecar, WorkflowSteps) are in plugins/dapr-workflow, those with a stand-in for the sidecar (JobFirings,
-// MirrorVersions, Workflow, WorkflowPolls) in package dapr, those of calls to services in action/service.
+// MirrorVersions, Workflow, WorkflowPolls) in package dapr, RealSidecar… in action/service, SecretsOfDapr… in package app.
 //
 //	                        events                    jobs                    wake           publish, mirror      dapr.workflow      dapr-workflow
 //	works                   DaprEvents                DaprJobs                DaprWake       DaprPublishes        WorkflowSteps      Envelope
@@ -35,6 +35,16 @@ import (
 //	4 MiB and more          DaprEvents                –                       –              MirrorVersions       –                  ValuesOfSidecars
 //	delivered twice         DaprEvents                JobFirings              DaprWake       DaprPublishes        Workflow           Envelope
 //	server killed           DaprEventOfAKilledServer  DaprJobOfAKilledServer  –              DaprPublishes        WorkflowSteps      EnvelopeCrashes
+//
+//	                        calls of apps             calls to services       secrets
+//	works                   DaprCallers               RealSidecar             SecretsOfDapr
+//	sidecar absent          DaprCallerFaults          RealSidecarFaults       SecretsOfDapr
+//	sidecar restarted       DaprCallerFaults          RealSidecarFaults       SecretsOfDapr
+//	peer absent             –                         RealSidecar             SecretsOfDapr
+//	wrong token             DaprCallerFaults          RealSidecarFaults       SecretsOfDaprNeedItsToken
+//	4 MiB and more          DaprCallerFaults          RealSidecarFaults       –
+//	delivered twice         DaprCallerFaults          Async                   –
+//	server killed           DaprCallerFaults          Async                   –
 
 // schedule puts a Dapr job that starts what has its name, as soon as the sidecar takes it.
 func (r *daprRig) schedule(sidecar *daprtest.Sidecar, name, body string) {
@@ -190,6 +200,66 @@ func TestDaprWakeLater(t *testing.T) {
 	app.Restart()
 	r.schedule(app, "again", `{"dueTime":"100ms","data":{},"overwrite":true}`)
 	r.await("one execution", func() bool { return r.executions("p") == 1 })
+}
+
+// An app whose call gets no answer, because the server was killed after it had started an execution, repeats the call with its key, and one was
+// started. Too large a call starts none, neither does one through a sidecar that is away or has another APP_API_TOKEN.
+func TestDaprCallerFaults(t *testing.T) {
+	r := newDaprRig(t, daprEvents)
+	r.pipeline("p", "")
+	port, asked := r.killing("/api/v1/execute")
+	own := r.n.Start("stepwell", port)
+	budapp := r.n.Start("budapp", 0)
+	call := func(method, path, key, text string) int {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), method, budapp.URL("/v1.0/invoke/stepwell/method/api/v1/"+path), strings.NewReader(text))
+		must(t, err)
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("Idempotency-Key", key)
+		resp, err := http.DefaultClient.Do(req)
+		must(t, err)
+		resp.Body.Close()
+		return resp.StatusCode
+	}
+	execute := func(key string) int { return call("POST", "execute", key, `{"workflow_id":"p"}`) }
+	lists := func() bool { return call("GET", "executions", "", "") == http.StatusOK }
+	r.await("connected", lists)
+
+	if status := execute("one"); status < 500 {
+		t.Errorf("the server is killed, and the call is answered %d", status)
+	}
+	r.serve()
+	r.await("connected again", lists)
+	for range 2 {
+		if status := execute("one"); status != http.StatusOK {
+			t.Errorf("the same call again: %d", status)
+		}
+	}
+	r.await("one execution", func() bool { return r.executions("p") == 1 })
+	if asked.Load() < 3 {
+		t.Errorf("the server was asked %d times", asked.Load())
+	}
+
+	if status := call("POST", "execute", "large", `{"workflow_id":"p","params":{"text":"`+strings.Repeat("a", 4<<20)+`"}}`); status < 400 {
+		t.Errorf("a call of more than 4 MiB: %d", status)
+	}
+	own.Stop()
+	if status := execute("away"); status < 500 {
+		t.Errorf("without the sidecar: %d", status)
+	}
+	own.Restart()
+	r.await("connected to the next sidecar", lists)
+	if status := execute("two"); status != http.StatusCreated {
+		t.Errorf("through the next sidecar: %d", status)
+	}
+	own.Stop()
+	t.Setenv("APP_API_TOKEN", "another")
+	r.n.Start("stepwell", port)
+	r.await("refused", func() bool { return call("GET", "executions", "", "") == http.StatusUnauthorized })
+	if status := execute("three"); status != http.StatusUnauthorized {
+		t.Errorf("through a sidecar with another token: %d", status)
+	}
+	r.await("two executions", func() bool { return r.executions("p") == 2 })
 }
 
 // stepwell doctor tells of Dapr's own sidecar what the settings lack there.

@@ -1,0 +1,70 @@
+package service_test
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/action"
+	"github.com/stepwell/stepwell/action/actiontest"
+	"github.com/stepwell/stepwell/action/outbound"
+	"github.com/stepwell/stepwell/action/service"
+	"github.com/stepwell/stepwell/action/service/daprtest"
+)
+
+// TestRealSidecarFaults calls a service through a sidecar that is restarted, that is away, that wants another token, and that takes no more
+// than 4 MiB.
+func TestRealSidecarFaults(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts processes of daprd")
+	}
+	t.Setenv("DAPR_API_TOKEN", "of-the-sidecar")
+	n := daprtest.NewNetwork(t)
+	p := newPlatform(t, says(`{"ok": true}`))
+	n.Start("budcluster", p.port(t))
+	own := n.Start("stepwell", 0)
+	call := func(token, text string) (*outbound.Failure, error) {
+		o := service.Options{DaprPort: own.Port, DaprToken: token, Endpoints: []service.Endpoint{{Action: "internal.test.send", App: "budcluster", Path: "/x", Method: http.MethodPost}}}
+		r := actiontest.Run(t.Context(), lookup(t, o, "internal.test.send"), actiontest.Call{Params: map[string]any{"text": text}})
+		f, _ := errors.AsType[*outbound.Failure](r.Err)
+		return f, r.Err
+	}
+	const token = "of-the-sidecar"
+	works := func(after string) {
+		t.Helper()
+		for end := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) { // a sidecar may take a moment to know the apps
+			_, err := call(token, "well")
+			if err == nil {
+				return
+			}
+			if action.IsFail(err) || time.Now().After(end) {
+				t.Fatalf("%s: %v", after, err)
+			}
+		}
+	}
+	works("at first")
+
+	before := len(p.seen)
+	for _, wrong := range []string{"", "another"} {
+		if _, err := call(wrong, "x"); !action.IsFail(err) || !strings.Contains(stepwell.HintOf(err), "DAPR_API_TOKEN") {
+			t.Errorf("with the token %q: %v (%s)", wrong, err, stepwell.HintOf(err))
+		}
+	}
+	if f, err := call(token, strings.Repeat("a", 4<<20)); !action.IsFail(err) || f == nil || f.Kind != outbound.KindStatus || !strings.Contains(stepwell.HintOf(err), "max-body-size") {
+		t.Errorf("4 MiB and more: %+v: %v", f, err)
+	}
+	if len(p.seen) != before {
+		t.Errorf("the service has got %d of the calls", len(p.seen)-before)
+	}
+	works("after a large call")
+
+	own.Stop()
+	if f, err := call(token, "x"); f == nil || f.Kind != outbound.KindConnect || action.IsFail(err) {
+		t.Errorf("without the sidecar: %+v: %v", f, err)
+	}
+	own.Restart()
+	works("with the next sidecar")
+}
