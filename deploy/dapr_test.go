@@ -37,7 +37,8 @@ func TestDapr(t *testing.T) {
 	}
 }
 
-// TestDaprWorkflow: the manifest of the workflow program asks for a sidecar, with the Configuration that is beside it.
+// TestDaprWorkflow: the manifest of the workflow program asks for a sidecar, with the Configuration that is beside it, and reaches a server by
+// a key from a secret.
 func TestDaprWorkflow(t *testing.T) {
 	text, err := os.ReadFile("dapr/workflow.yaml")
 	if err != nil {
@@ -48,7 +49,17 @@ func TestDaprWorkflow(t *testing.T) {
 		Spec struct {
 			Template struct {
 				Metadata struct{ Annotations map[string]string }
-				Spec     struct{ Containers []struct{ Command []string } }
+				Spec     struct {
+					Containers []struct {
+						Command []string
+						Env     []struct {
+							Name, Value string
+							ValueFrom   struct {
+								SecretKeyRef struct{ Name string } `yaml:"secretKeyRef"`
+							} `yaml:"valueFrom"`
+						}
+					}
+				}
 			}
 		}
 	}
@@ -60,6 +71,10 @@ func TestDaprWorkflow(t *testing.T) {
 		t.Errorf("%s %v", d.Kind, pod.Metadata.Annotations)
 	}
 	if len(pod.Spec.Containers) != 1 || pod.Spec.Containers[0].Command[1] != "-run" {
-		t.Errorf("%v", pod.Spec.Containers)
+		t.Fatalf("%v", pod.Spec.Containers)
+	}
+	env := pod.Spec.Containers[0].Env
+	if len(env) != 2 || env[0].Name != "STEPWELL_SERVER" || env[1].Name != "STEPWELL_API_KEY" || env[1].ValueFrom.SecretKeyRef.Name == "" {
+		t.Errorf("%+v", env)
 	}
 }
