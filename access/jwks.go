@@ -102,7 +102,7 @@ func (k *jwk) public() (crypto.PublicKey, error) {
 	case k.Kty == "OKP" && k.Crv == "Ed25519":
 		x, err := base64.RawURLEncoding.DecodeString(k.X)
 		if err != nil || len(x) != ed25519.PublicKeySize {
-			return nil, errors.New("x is no point of Ed25519")
+			return nil, errors.New("x is not a point of Ed25519")
 		}
 		return ed25519.PublicKey(x), nil
 	}
@@ -136,7 +136,7 @@ func (k *jwk) ec() (crypto.PublicKey, error) {
 	y, yerr := base64.RawURLEncoding.DecodeString(k.Y)
 	size := (curve.Params().BitSize + 7) / 8
 	if xerr != nil || yerr != nil || len(x) != size || len(y) != size {
-		return nil, errors.New("x and y are no point of " + k.Crv)
+		return nil, errors.New("x and y are not a point of " + k.Crv)
 	}
 	point := append(append([]byte{4}, x...), y...)
 	return ecdsa.ParseUncompressedPublicKey(curve, point)

@@ -145,8 +145,8 @@ func tokenError(err error) error {
 	}{
 		{jwt.ErrTokenExpired, "the token has expired"},
 		{jwt.ErrTokenNotValidYet, "the token is not valid yet"},
-		{jwt.ErrTokenInvalidAudience, "the token is for somebody else (aud)"},
-		{jwt.ErrTokenInvalidIssuer, "the token is from somebody else (iss)"},
+		{jwt.ErrTokenInvalidAudience, "the token has another audience (aud)"},
+		{jwt.ErrTokenInvalidIssuer, "the token has another issuer (iss)"},
 		{jwt.ErrTokenRequiredClaimMissing, "the token lacks a claim: iss, aud and exp are needed"},
 		{errNoKey, "the token is signed with a key that its issuer does not publish"},
 		{jwt.ErrTokenMalformed, "the token is no JSON Web Token"},

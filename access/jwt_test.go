@@ -220,11 +220,11 @@ func TestJWTKeysAreRefreshed(t *testing.T) {
 		time.Sleep(2 * time.Hour)
 		for range 10 {
 			if err := ask(first, "one"); err != nil {
-				t.Fatalf("while the issuer is away: %v", err)
+				t.Fatalf("while the issuer is unavailable: %v", err)
 			}
 		}
 		if i.fetches != 3 {
-			t.Errorf("%d fetches of an issuer that is away", i.fetches)
+			t.Errorf("%d fetches of an issuer that is unavailable", i.fetches)
 		}
 		time.Sleep(24 * time.Hour)
 		wantCode(t, ask(first, "one"), stepwell.CodeUnavailable, "after a day")

@@ -122,7 +122,7 @@ func (k *Keys) Run(ctx context.Context) error {
 			return k.note(end)
 		case <-tick.C:
 			if err := k.note(ctx); err != nil && ctx.Err() == nil {
-				k.log.Error("the last use of API keys could not be written; it is tried again", "error", err)
+				k.log.Error("the last use of API keys could not be written; it will be retried", "error", err)
 			}
 		}
 	}

@@ -100,7 +100,7 @@ func (r *Recorder) drain(ctx context.Context) {
 		if ctx.Err() != nil {
 			return // end writes them
 		}
-		r.log.Error("the audit log could not be written; it is tried again", "error", err)
+		r.log.Error("the audit log could not be written; it will be retried", "error", err)
 		select {
 		case <-ctx.Done():
 		case <-time.After(recordPause):

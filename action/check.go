@@ -46,7 +46,7 @@ func checkFields(s *spec.Spec, fields []spec.Field, path string) error {
 		case f.Min != nil && f.Max != nil && *f.Min > *f.Max:
 			return specError(s, "param %s has a Min above its Max", at)
 		case f.Enum != nil && f.Type != spec.String:
-			return specError(s, "param %s has an Enum but is no string", at)
+			return specError(s, "param %s has an Enum but is not a string", at)
 		case f.Items != nil && f.Type != spec.Array, f.Fields != nil && f.Type != spec.Object:
 			return specError(s, "param %s describes elements or members that its type does not have", at)
 		}

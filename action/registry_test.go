@@ -71,7 +71,7 @@ func TestRegistryRefuses(t *testing.T) {
 		"needless":        {one(spec.Field{Name: "a", Type: spec.String, Required: true, Default: "x"}), stepwell.CodeInvalid, "param a is required and has a default"},
 		"bad default":     {one(spec.Field{Name: "a", Type: spec.Integer, Default: "x"}), stepwell.CodeInvalid, "default of field a"},
 		"bounds":          {one(spec.Field{Name: "a", Type: spec.Number, Min: &high, Max: &low}), stepwell.CodeInvalid, "Min above its Max"},
-		"enum":            {one(spec.Field{Name: "a", Type: spec.Number, Enum: []string{"1"}}), stepwell.CodeInvalid, "is no string"},
+		"enum":            {one(spec.Field{Name: "a", Type: spec.Number, Enum: []string{"1"}}), stepwell.CodeInvalid, "is not a string"},
 		"items of object": {one(spec.Field{Name: "a", Type: spec.Object, Items: &spec.Field{Type: spec.Any}}), stepwell.CodeInvalid, "does not have"},
 		"nested": {one(spec.Field{Name: "a", Type: spec.Array, Items: &spec.Field{Type: spec.Object,
 			Fields: []spec.Field{{Name: "b", Type: spec.String, Required: true, Default: "x"}}}}), stepwell.CodeInvalid, "param a[].b is required"},

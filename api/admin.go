@@ -64,7 +64,7 @@ type Me struct {
 func (s *server) me(ctx context.Context, _ *struct{}) (*answer[Me], error) {
 	p := access.Of(ctx)
 	if p.Role == 0 {
-		return nil, &stepwell.Error{Code: stepwell.CodeUnauthenticated, Message: "nobody knows who asks"}
+		return nil, &stepwell.Error{Code: stepwell.CodeUnauthenticated, Message: "the caller is unknown"}
 	}
 	return reply(Me{Name: p.Name, Role: p.Role.String(), Kind: p.Kind, User: Ref(p.User)}, nil)
 }

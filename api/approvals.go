@@ -74,7 +74,7 @@ func (s *server) listApprovals(ctx context.Context, in *ListApprovals) (*answer[
 		id, idx, _ := strings.Cut(last, "/")
 		n, err := strconv.ParseInt(idx, 10, 32)
 		if err != nil {
-			return nil, stepwell.Invalid("take next_cursor of the page before as it is", "the cursor is not one of this list")
+			return nil, stepwell.Invalid("use next_cursor of the previous page unchanged", "the cursor is not one of this list")
 		}
 		after = &store.WaitingStep{Execution: id, Step: store.Step{StepRow: engine.StepRow{Idx: int32(n)}}}
 	}
@@ -184,7 +184,7 @@ type ApprovalPath struct {
 
 // approval finds a decision that is waited for.
 func (s *server) approval(ctx context.Context, id string) (*Approval, error) {
-	missing := &stepwell.Error{Code: stepwell.CodeNotFound, Message: "nobody waits for the decision " + stepwell.Clip(id, 100), Hint: "it may have been made already; `stepwell approvals list` (GET " + prefix + "/approvals) shows those that are open"}
+	missing := &stepwell.Error{Code: stepwell.CodeNotFound, Message: "no step is waiting for the decision " + stepwell.Clip(id, 100), Hint: "it may have been made already; `stepwell approvals list` (GET " + prefix + "/approvals) shows those that are open"}
 	execution, step, ok := strings.Cut(id, ".")
 	if !ok {
 		return nil, missing

@@ -283,6 +283,6 @@ func TestTimesAreMilliseconds(t *testing.T) {
 		t.Errorf("%v, %v", at, err)
 	}
 	if json.Unmarshal([]byte(`["yesterday"]`), &at) == nil || json.Unmarshal([]byte(`[7]`), &at) == nil {
-		t.Error("that is no time")
+		t.Error("that is not a time")
 	}
 }

@@ -30,7 +30,7 @@ func cursorOf(list, cursor string) (last string, err error) {
 	if cursor == "" {
 		return "", nil
 	}
-	bad := stepwell.Invalid("take next_cursor of the page before as it is", "the cursor is not one of this list")
+	bad := stepwell.Invalid("use next_cursor of the previous page unchanged", "the cursor is not one of this list")
 	if len(cursor) > maxCursor {
 		return "", bad
 	}
@@ -55,7 +55,7 @@ func numberCursor(list, cursor string) (int64, error) {
 	}
 	n, err := strconv.ParseInt(last, 10, 64)
 	if err != nil || n < 0 {
-		return 0, stepwell.Invalid("take next_cursor of the page before as it is", "the cursor is not one of this list")
+		return 0, stepwell.Invalid("use next_cursor of the previous page unchanged", "the cursor is not one of this list")
 	}
 	return n, nil
 }

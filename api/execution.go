@@ -35,7 +35,7 @@ type Execution struct {
 	Cost     Money      `json:"cost,omitempty" doc:"Money spent by all attempts of its steps, exact to a millionth; missing when there was none."`
 	Used     *Resources `json:"resources,omitempty" doc:"What the programs and requests of its steps have used, in all attempts; missing when nothing is known."`
 	Breached string     `json:"breached,omitempty" enum:"expected,maximum" doc:"Which promised duration has passed."`
-	Held     string     `json:"held,omitempty" doc:"Why it does not go on, although it has not ended: no server can take it up."`
+	Held     string     `json:"held,omitempty" doc:"Why it does not continue, although it has not ended: no server can take it up."`
 }
 
 // Usage is what models have read and written in all attempts.
@@ -61,11 +61,11 @@ type ExecutionDetail struct {
 	Execution
 	CurrentStep Ref             `json:"current_step" doc:"The step that is running, or else the one that is next."`
 	Steps       []Step          `json:"steps" nullable:"false" doc:"The first 1,000 steps, without outputs; /steps lists all."`
-	MoreSteps   string          `json:"steps_cursor,omitempty" doc:"The cursor with which /steps goes on behind steps; missing when they are all."`
+	MoreSteps   string          `json:"steps_cursor,omitempty" doc:"The cursor with which /steps continues behind steps; missing when they are all."`
 	Params      json.RawMessage `json:"params" doc:"The parameters; secret ones are ***."`
 	Result      json.RawMessage `json:"result" doc:"The pipeline's outputs, null before its end."`
 	Error       *Failure        `json:"error" doc:"Why it failed; null if it did not."`
-	Abandoned   int             `json:"abandoned" doc:"How much work of its steps goes on outside although they have ended, and is still to be stopped there; at most 1,000 are counted."`
+	Abandoned   int             `json:"abandoned" doc:"How much work of its steps continues outside although they have ended, and is still to be stopped there; at most 1,000 are counted."`
 }
 
 // Step is one step of an execution.
@@ -80,7 +80,7 @@ type Step struct {
 	Started    Time   `json:"started_at"`
 	Completed  Time   `json:"completed_at"`
 	DurationMS *int64 `json:"duration_ms"`
-	Until      *Time  `json:"until,omitempty" doc:"When a step that waits or retries goes on."`
+	Until      *Time  `json:"until,omitempty" doc:"When a step that waits or retries continues."`
 	Usage
 	Cost    Money           `json:"cost,omitempty" doc:"Of all its attempts."`
 	Used    *Resources      `json:"resources,omitempty" doc:"What the programs and requests of all its attempts have used; missing when nothing is known."`

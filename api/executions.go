@@ -105,7 +105,7 @@ func (s *server) before(ctx context.Context, f store.Filter, last string) ([]sto
 	}
 	id, err := uuid.Parse(last)
 	if err != nil || id.Version() != 7 {
-		return nil, stepwell.Invalid("take next_cursor of the page before as it is", "the cursor is not one of this list")
+		return nil, stepwell.Invalid("use next_cursor of the previous page unchanged", "the cursor is not one of this list")
 	}
 	f.Before = last
 	rows, err := s.o.Store.Executions(ctx, f)

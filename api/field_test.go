@@ -202,7 +202,7 @@ func (r *rig) agrees(t *testing.T, f *columns.Table, id string) {
 func TestFieldWhileItRuns(t *testing.T) {
 	r := newRig(t)
 	c, ctx := r.client("editor"), t.Context()
-	waits := strings.Replace(shapes, "\nsteps:", "\nsteps:\n  - {id: ask, action: util.approval, depends_on: [loop, each], params: {message: go on?}}", 1)
+	waits := strings.Replace(shapes, "\nsteps:", "\nsteps:\n  - {id: ask, action: util.approval, depends_on: [loop, each], params: {message: continue?}}", 1)
 	s, err := c.Execute(ctx, api.ExecuteRequest{Definition: api.Document(waits)}, "")
 	good(t, err)
 	id := api.ExecutionPath{ID: s.ID}

@@ -17,7 +17,7 @@ type PreviewAnswer struct {
 	Repeated []string         `json:"repeated" nullable:"false" doc:"What did not complete, or was asked for. A step of which only parts are repeated is named by these."`
 	Again    []AgainStep      `json:"again" nullable:"false" doc:"What runs again because of another step."`
 	Kept     []string         `json:"kept" nullable:"false" doc:"What is taken over."`
-	Items    map[string]int64 `json:"items" nullable:"false" doc:"How many items failed at stream steps and are tried again, by step. Of a stream that was stopped, what had not come yet is tried too."`
+	Items    map[string]int64 `json:"items" nullable:"false" doc:"How many items failed at stream steps and are retried, by step. Of a stream that was stopped, what had not come yet is tried too."`
 	Counts   ForecastCounts   `json:"counts" doc:"How many entries there are; each list has the first 1,000."`
 }
 

@@ -78,7 +78,7 @@ func (j *jobs) ownPipeline(ctx context.Context, d *trigger.Job) error {
 		return nil
 	}
 	if d.ID == "" {
-		return stepwell.Invalid("give callback: {workflow_id: …} or {action_type: …}", "the job does not say what to start")
+		return stepwell.Invalid("give callback: {workflow_id: …} or {action_type: …}; on the command line --pipeline NAME or --action NAME", "the job does not say what to start")
 	}
 	p, err := j.o.Pipelines.Pipeline(ctx, d.ID)
 	if stepwell.CodeOf(err) == stepwell.CodeNotFound {

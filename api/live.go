@@ -18,7 +18,7 @@ func (s *server) live() {
 	handle(s, "execution.events", func(_ context.Context, in *streamInput) (*streamed, error) {
 		return &streamed{s.passOn(events)}, nil
 	}, func(op *huma.Operation) {
-		op.Description = "Each event's data is a message {type, seq, data}: a snapshot first, then log, status and progress, at the end complete. A status has step_id (null: the execution), status, message, hint, progress, retrying (a failed attempt is followed by another one) and until (when, if it is read before); progress has fraction, note and, of a step of a stream, items. Its id is the seq: a client that comes back with Last-Event-ID goes on behind it. 204: it has everything."
+		op.Description = "Each event's data is a message {type, seq, data}: a snapshot first, then log, status and progress, at the end complete. A status has step_id (null: the execution), status, message, hint, progress, retrying (a failed attempt is followed by another one) and until (when, if it is read before); progress has fraction, note and, of a step of a stream, items. Its id is the seq: a client that comes back with Last-Event-ID continues behind it. 204: it has everything."
 		op.Responses["200"] = &huma.Response{Description: "The stream", Content: map[string]*huma.MediaType{"text/event-stream": {Schema: &huma.Schema{Type: "string"}}}}
 		op.Responses["204"] = &huma.Response{Description: "The client has everything"}
 	})
@@ -36,7 +36,7 @@ func (s *server) live() {
 
 type streamInput struct {
 	ExecutionPath
-	Since string `query:"since" maxLength:"100" doc:"A seq: go on behind it. latest: only what is new. Defaults to everything from the beginning."`
+	Since string `query:"since" maxLength:"100" doc:"A seq: continue behind it. latest: only what is new. Defaults to everything from the beginning."`
 	Level string `query:"level" maxLength:"10" doc:"Log lines of at least this level."`
 	Step  string `query:"step_id" maxLength:"300"`
 	Last  string `header:"Last-Event-ID" maxLength:"100"`

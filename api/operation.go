@@ -51,7 +51,7 @@ func operations() []operation {
 		{"execution.why", "GET", prefix + "/executions/{execution_id}/why", viewer, 0, "Says why an execution or a step is in its state"},
 		{"execution.cancel", "POST", prefix + "/executions/{execution_id}/cancel", operator, changes, "Stops an execution; harmless when it has ended"},
 		{"execution.pause", "POST", prefix + "/executions/{execution_id}/pause", operator, changes, "Lets running steps finish and starts no others"},
-		{"execution.resume", "POST", prefix + "/executions/{execution_id}/resume", operator, changes, "Goes on after a pause"},
+		{"execution.resume", "POST", prefix + "/executions/{execution_id}/resume", operator, changes, "Continues after a pause"},
 		{"execution.retry", "POST", prefix + "/executions/{execution_id}/retry", operator, changes | creates, "Starts a new execution that takes over what completed"},
 		{"execution.retry.preview", "GET", prefix + "/executions/{execution_id}/retry/preview", viewer, 0, "Tells what a retry would repeat and keep"},
 		{"execution.restart", "POST", prefix + "/executions/{execution_id}/restart", operator, changes, "Runs a step and all after it again, in place"},
@@ -110,9 +110,9 @@ func operations() []operation {
 		{"project.events", "GET", prefix + "/projects/{project_id}/events", viewer, streams, "Streams how far a project is, and its end, as server-sent events"},
 		{"project.total", "PUT", prefix + "/projects/{project_id}/total", operator, changes, "Sets the number of items of a project"},
 		{"project.status", "PUT", prefix + "/projects/{project_id}/status", operator, changes, "Sets the status of a project; nothing but a reset leaves DONE"},
-		{"project.discovered", "POST", prefix + "/projects/{project_id}/discovered", operator, changes, "Says that all items are found: sets their number, and goes on to PROCESSING or DONE"},
+		{"project.discovered", "POST", prefix + "/projects/{project_id}/discovered", operator, changes, "Says that all items are found: sets their number, and continues to PROCESSING or DONE"},
 		{"project.items", "POST", prefix + "/projects/{project_id}/items", operator, 0, "Counts processed items of a project; not in the audit log"},
-		{"project.reset", "POST", prefix + "/projects/{project_id}/reset", operator, changes, "Begins the progress of a project anew"},
+		{"project.reset", "POST", prefix + "/projects/{project_id}/reset", operator, changes, "Resets the progress of a project"},
 
 		{"lesson.create", "POST", prefix + "/lessons", editor, changes | creates, "Creates a lesson of a project"},
 		{"lesson.list", "GET", prefix + "/lessons", viewer, 0, "Lists lessons, of a project with project_id"},
@@ -136,8 +136,8 @@ func operations() []operation {
 		{"pipeline_run.get", "GET", prefix + "/pipeline-runs/{run_id}", viewer, 0, "Shows a pipeline run with the results of its steps"},
 		{"pipeline_run.restart", "POST", prefix + "/pipeline-runs/{run_id}/restart", operator, changes, "Runs a step of a pipeline run and all after it again"},
 		{"pipeline_run.pause", "POST", prefix + "/pipeline-runs/{run_id}/pause", operator, changes, "Lets the running step finish and starts no other"},
-		{"pipeline_run.stop", "POST", prefix + "/pipeline-runs/{run_id}/stop", operator, changes, "Pauses a pipeline run at once: the running step is cancelled and begins anew with start"},
-		{"pipeline_run.resume", "POST", prefix + "/pipeline-runs/{run_id}/start", operator, changes, "Goes on with a paused pipeline run, or with a failed one from its first step that is not done"},
+		{"pipeline_run.stop", "POST", prefix + "/pipeline-runs/{run_id}/stop", operator, changes, "Pauses a pipeline run at once: the running step is cancelled and starts over with start"},
+		{"pipeline_run.resume", "POST", prefix + "/pipeline-runs/{run_id}/start", operator, changes, "Continues with a paused pipeline run, or with a failed one from its first step that is not done"},
 
 		{"approval.list", "GET", prefix + "/approvals", viewer, 0, "Lists decisions that steps wait for"},
 		{"approval.get", "GET", prefix + "/approvals/{approval_id}", viewer, 0, "Shows a decision that a step waits for"},
@@ -172,7 +172,7 @@ func operations() []operation {
 		{"worker.outputs", "POST", prefix + "/worker/steps/{step_id}/outputs/{key}", worker, streams, "Gives the outputs of a step of the execution"},
 
 		{"steps.get", "GET", prefix + "/pipeline/{execution_id}", viewer, 0, "Shows an execution in the words of pipeline-steps"},
-		{"steps.retry", "POST", prefix + "/pipeline/{execution_id}/retry", operator, changes, "Goes on with a failed execution in place, in the words of pipeline-steps"},
+		{"steps.retry", "POST", prefix + "/pipeline/{execution_id}/retry", operator, changes, "Continues with a failed execution in place, in the words of pipeline-steps"},
 
 		{"health", "GET", prefix + "/health", public, vital, "Says that the service is up"},
 		{"ready", "GET", prefix + "/ready", public, vital, "Says whether the service can take work"},

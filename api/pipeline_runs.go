@@ -186,7 +186,7 @@ func (k *pipelineRuns) startAll(ctx context.Context, in *startRunInput, by store
 	if err != nil {
 		p := problemOf(ctx, k.o.Log, k.unprocessable(ctx, err))
 		if bulk != nil {
-			p.Hint = "send the request again with the header Idempotency-Key: " + in.Key + "; it goes on where it was interrupted. " + p.Hint
+			p.Hint = "send the request again with the header Idempotency-Key: " + in.Key + "; it continues where it was interrupted. " + p.Hint
 		}
 		return nil, p
 	}

@@ -82,7 +82,7 @@ func (m *Money) UnmarshalText(text []byte) error {
 	whole, part, _ := strings.Cut(string(text), ".")
 	n, err := strconv.ParseInt(whole+(part + "000000")[:6], 10, 64)
 	if err != nil || len(part) > 6 || whole == "" {
-		return fmt.Errorf("%.40q is no amount: write it like 0.0125", text)
+		return fmt.Errorf("%.40q is not an amount: write it like 0.0125", text)
 	}
 	*m = Money(n)
 	return nil

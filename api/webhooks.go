@@ -56,7 +56,7 @@ func anyBody(about string) func(*huma.Operation) {
 // RotateRequest is the body of a change of secret; it may be left out.
 type RotateRequest struct {
 	Secret string `json:"secret,omitempty" maxLength:"1000" writeOnly:"true" doc:"For the signed forms. Defaults to a new one."`
-	Grace  int    `json:"grace_seconds,omitempty" minimum:"0" maximum:"604800" doc:"For how long the old secret goes on being accepted. Defaults to 0."`
+	Grace  int    `json:"grace_seconds,omitempty" minimum:"0" maximum:"604800" doc:"For how long the old secret continues being accepted. Defaults to 0."`
 }
 
 // WebhookSecret is a new secret, which cannot be read again.

@@ -354,7 +354,7 @@ func (s *Server) fire(ctx context.Context) error {
 		if err == nil {
 			break
 		}
-		s.log.Warn("the schedules cannot be read; it is tried again", "error", err)
+		s.log.Warn("the schedules cannot be read; it will be retried", "error", err)
 		if err := action.Pause(ctx, changesInterval); err != nil {
 			return err
 		}

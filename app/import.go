@@ -49,7 +49,7 @@ func importInto(ctx context.Context, source *sqlite.Store, to string, log *slog.
 		return nil, err
 	}
 	if kind.resolve != nil {
-		return nil, stepwell.Invalid("use `stepwell backup` and `stepwell restore` for a copy", "%s is no database that takes another one over: give a postgres:// address", DatabaseName(to))
+		return nil, stepwell.Invalid("use `stepwell backup` and `stepwell restore` for a copy", "%s is not a database that takes another one over: give a postgres:// address", DatabaseName(to))
 	}
 	target, err := kind.open(ctx, store.Options{Path: place, Exclusive: true, Log: log})
 	if err != nil {

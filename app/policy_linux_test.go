@@ -155,7 +155,7 @@ func TestPolicyHoldsThroughEverything(t *testing.T) {
 func TestPolicyStopsWhatWaits(t *testing.T) {
 	s := newPolicyServer(t, nil)
 	s.stored("editor", map[string]any{"name": "waiting", "steps": []any{
-		map[string]any{"id": "ask", "action": "util.approval", "params": map[string]any{"message": "go on?"}},
+		map[string]any{"id": "ask", "action": "util.approval", "params": map[string]any{"message": "continue?"}},
 		map[string]any{"id": "touch", "action": "util.exec", "depends_on": []any{"ask"}, "params": map[string]any{"command": []any{"touch", "free/waited"}}}}})
 	_, out := s.as("operator", "POST", "/execute", map[string]any{"workflow_id": "waiting"})
 	id, question := fmt.Sprint(out["execution_id"]), ""

@@ -219,12 +219,12 @@ func OpenLists(ctx context.Context, url string, log *slog.Logger) (*redisq.Lists
 		err := l.Ping(ctx)
 		if err == nil {
 			if away {
-				log.Info("the lists of steps are there now")
+				log.Info("the Redis lists of steps are available")
 			}
 			return l, nil
 		}
 		if !away && stepwell.CodeOf(err) != stepwell.CodeInvalid {
-			log.Warn("the lists of steps are away: this worker waits for them", "error", err)
+			log.Warn("the Redis lists of steps are unavailable: this worker waits for them", "error", err)
 		}
 		if stepwell.CodeOf(err) == stepwell.CodeInvalid || action.Pause(ctx, time.Second) != nil {
 			l.Close()

@@ -58,7 +58,7 @@ func (r *retention) Run(ctx context.Context) error {
 		}
 		removed, failed := r.runOnce(ctx, r.now())
 		if err = errors.Join(err, failed); err != nil && ctx.Err() == nil {
-			r.log.Error("retention has failed; it is tried again in an hour", "error", err)
+			r.log.Error("retention has failed; it will be retried in an hour", "error", err)
 		}
 		if removed != (store.Removed{}) || gone > 0 {
 			r.log.Info("retention removed what was old", "executions", removed.Executions, "log_lines", removed.Lines, "keys", removed.Keys,

@@ -114,7 +114,7 @@ func TestSecretsOfServices(t *testing.T) {
 	fails.Store(100)
 	x, steps = run(object{"model": "hf-2"})
 	if failure := steps["use"].Error; failure == nil || failure.Code != stepwell.CodeFailed || steps["use"].Attempt != 3 || !strings.Contains(failure.Message, "the source budapp") {
-		t.Errorf("a service that is away: %s after %d attempts, %+v", x.Status, steps["use"].Attempt, failure)
+		t.Errorf("a service that is unavailable: %s after %d attempts, %+v", x.Status, steps["use"].Attempt, failure)
 	}
 	noneOf(t, a, x, steps, "tok-very-secret", "hf-very-secret")
 }
@@ -135,7 +135,7 @@ func TestCredentialsAreOfSources(t *testing.T) {
 		t.Errorf("the execution is %s: %+v, given %v", x.Status, steps["use"].Error, seen)
 	}
 	for doc, want := range map[string]string{
-		`{name: x, parameters: [{name: model, type: model_ref}], steps: [{id: a, action: util.log, params: {message: "{{ credentials.model }}"}}]}`:                             `"model" is no parameter of type credential_ref`,
+		`{name: x, parameters: [{name: model, type: model_ref}], steps: [{id: a, action: util.log, params: {message: "{{ credentials.model }}"}}]}`:                             `"model" is not a parameter of type credential_ref`,
 		`{name: x, parameters: [{name: model, type: credential_ref}], steps: [{id: a, action: util.log, params: {message: "{{ credentials.modle }}"}}]}`:                        "did you mean model?",
 		`{name: x, parameters: [{name: model, type: credential_ref}], steps: [{id: a, action: util.log, params: {message: "{{ credentials[params.model] }}"}}]}`:                "has to be named",
 		`{name: x, parameters: [{name: model, type: credential_ref}], steps: [{id: a, action: util.log, condition: "{{ credentials.model == 'x' }}", params: {message: "y"}}]}`: "credentials cannot be read here",

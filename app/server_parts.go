@@ -105,7 +105,7 @@ func (s *Server) buildAccess(ctx context.Context) (err error) {
 			return err
 		}
 		if err := o.JWT.Load(ctx); err != nil {
-			s.log.Warn("the keys of the tokens' issuer cannot be read yet; nobody can sign in with a token until they can", "error", err)
+			s.log.Warn("the keys of the tokens' issuer cannot be read yet; tokens are rejected until they can", "error", err)
 		}
 	}
 	s.keys, s.auth = o.Keys, access.New(o)

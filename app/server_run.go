@@ -111,7 +111,7 @@ func (s *Server) work(acting *loopGroup, halt func(), worked <-chan error) error
 	case err := <-worked:
 		return err
 	case <-limit.C:
-		s.log.Warn("steps that still run are stopped; they go on after the next start", "after", s.o.StopAfter)
+		s.log.Warn("steps that still run are stopped; they continue after the next start", "after", s.o.StopAfter)
 	}
 	halt()
 	return <-worked

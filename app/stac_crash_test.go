@@ -286,7 +286,7 @@ func (p *paced) oneLife(r *streamRig, searches int) {
 			case err := <-ended:
 				p.t.Fatalf("the child ended before it was killed: %v", err)
 			case <-timeout:
-				p.t.Fatal("the child does not go on")
+				p.t.Fatal("the child does not continue")
 			}
 		}
 		select {

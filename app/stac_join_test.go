@@ -159,7 +159,7 @@ steps:
 		x, steps := r.end(a, id)
 		step := steps["tick"]
 		if n := step.Items(); x.Status != stepwell.ExecutionCompleted || n == nil || n.Skipped == 0 {
-			t.Fatalf("%v %+v, items %+v: it did not go on where it was", x.Status, x.Failure, n)
+			t.Fatalf("%v %+v, items %+v: it did not continue where it was", x.Status, x.Failure, n)
 		}
 		began = x.Started
 	})

@@ -107,7 +107,7 @@ func OpenWriter(ctx context.Context, db string, log *slog.Logger) (Store, error)
 func DatabaseFile(db string) (string, error) {
 	kind, file, err := findStore(db)
 	if err == nil && kind.resolve == nil {
-		err = stepwell.Invalid("use the tools of that database", "%s is no file", DatabaseName(db))
+		err = stepwell.Invalid("use the tools of that database", "%s is not a file", DatabaseName(db))
 	}
 	return file, err
 }

@@ -60,7 +60,7 @@ func (t *trial) document() json.RawMessage {
 		m{"id": "copy", "depends_on": []string{"begin"}, "action": "media.copy", "retry": m{"max_attempts": 10, "backoff_seconds": 0.05},
 			"params": m{"source": filepath.Join(t.folder, sourceFolder), "destination": filepath.Join(t.folder, copyFolder, t.name+"-{{ params.n }}"), "verify": false,
 				"spawn": m{"action": "util.set_output", "name": "leaf", "params": m{"v": 1}, "on_failure": "fail"}}},
-		m{"id": "ask", "depends_on": []string{last}, "action": "util.approval", "params": m{"message": "Go on?"}},
+		m{"id": "ask", "depends_on": []string{last}, "action": "util.approval", "params": m{"message": "Continue?"}},
 		m{"id": "end", "depends_on": []string{"fan", "window", "again", "ask", "leaf"}, "action": "util.noop"})
 	raw, _ := json.Marshal(m{"name": t.name, "settings": m{"concurrency": m{"key": t.name + "-{{ params.n % 4 }}", "limit": 8}}, "parameters": []m{{"name": "n", "type": "integer", "required": true}}, "steps": steps, // texts and numbers always can be
 		"outputs": m{"chain": value, "fan": "{{ steps.fan.outputs.results }}", "window": "{{ steps.window.outputs.count }}", "leaves": "{{ steps.leaf.count }}"}})

@@ -67,7 +67,7 @@ func (c *Conductor) dispatch() {
 	err := c.o.Queue.Push(context.Background(), c.push)
 	if err != nil && !errors.Is(err, queue.ErrClosed) { // a closed queue has no workers, and the process ends
 		c.repush = c.now() + pushPause.Microseconds()
-		c.o.Log.Error("push failed, trying again", "steps", len(c.push), "error", err)
+		c.o.Log.Error("push failed, retrying", "steps", len(c.push), "error", err)
 		return
 	}
 	clear(c.push)

@@ -59,7 +59,7 @@ func (c *Conductor) decodeAnswer(s store.Signal) (a Answer, err error) {
 	} else {
 		a.Outputs = json.RawMessage(text)
 		if text[0] != '{' {
-			return a, invalid("outputs is no object")
+			return a, invalid("outputs is not an object")
 		}
 		if _, err := expr.Decode(a.Outputs); err != nil { // never store unreadable outputs
 			return a, invalid("outputs: %v", err)

@@ -48,7 +48,7 @@ func (c *Conductor) commit(ctx context.Context) error {
 		if tries == 1 {
 			end = c.o.Outage.Begin(err)
 		}
-		c.o.Log.Warn("commit failed, trying again; nothing goes on meanwhile", "error", err, "hint", stepwell.HintOf(err), "try", tries, "pause", pause)
+		c.o.Log.Warn("commit failed, retrying; executions are stopped meanwhile", "error", err, "hint", stepwell.HintOf(err), "try", tries, "pause", pause)
 		last = !pausing(ctx, pause)
 		pause = min(2*pause, maxCommitPause)
 	}
@@ -66,7 +66,7 @@ func (c *Conductor) hold(ctx context.Context) error {
 		return nil
 	}
 	err := c.o.Outage.Err()
-	c.o.Log.Warn("nothing goes on, because the store is away", "error", err, "hint", stepwell.HintOf(err))
+	c.o.Log.Warn("executions are stopped, because the store is unavailable", "error", err, "hint", stepwell.HintOf(err))
 	limit := time.NewTimer(max(c.o.Patience, minPatience) - time.Since(since))
 	defer limit.Stop()
 	select {

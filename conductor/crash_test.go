@@ -328,7 +328,7 @@ func (q *refusing) Push(ctx context.Context, messages []queue.Message) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.left--; q.left >= 0 {
-		return errors.New("the queue is away")
+		return errors.New("the queue is unavailable")
 	}
 	return q.Queue.Push(ctx, messages)
 }
@@ -338,14 +338,14 @@ func TestPushIsTriedAgain(t *testing.T) {
 	q := &refusing{left: 1}
 	r := newRig(t, build{queue: func(inner queue.Queue) queue.Queue { q.Queue = inner; return q }})
 	r.end(r.begin(pipeline(t, one("t.echo"))), stepwell.ExecutionCompleted)
-	if !r.log.has("push failed, trying again") {
+	if !r.log.has("push failed, retrying") {
 		t.Error("the failure was not logged")
 	}
 }
 
 // A commit refused for a moment is retried; one stored despite the error is not taken for another process's work.
 func TestCommitIsTriedAgain(t *testing.T) {
-	away := errors.New("the store is away")
+	away := errors.New("the store is unavailable")
 	for name, f := range map[string]*faulty{
 		"refused": {before: func(call int) error {
 			if call == 2 {
@@ -369,7 +369,7 @@ func TestCommitIsTriedAgain(t *testing.T) {
 			if x := r.end(id, stepwell.ExecutionCompleted); string(x.Outputs) != `{"total":322}` {
 				t.Errorf("outputs %s", x.Outputs)
 			}
-			if !r.log.has("commit failed, trying again") {
+			if !r.log.has("commit failed, retrying") {
 				t.Error("the failure was not logged")
 			}
 		})

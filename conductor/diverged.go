@@ -42,10 +42,10 @@ func (e *heldError) failure() *engine.Failure {
 		return d.Failure()
 	}
 	if n, ok := errors.AsType[*newerError](e.error); ok {
-		return &engine.Failure{Code: engine.CodeNewer, Message: "held, because " + n.Error(), Hint: "a server of that version takes it up as soon as there is one; or cancel it and start anew"}
+		return &engine.Failure{Code: engine.CodeNewer, Message: "held, because " + n.Error(), Hint: "a server of that version takes it up as soon as there is one; or cancel it and start over"}
 	}
 	return &engine.Failure{Code: engine.CodeHeld, Message: "held, because it cannot be taken up: " + e.Error(),
-		Hint: cmp.Or(stepwell.HintOf(e.error), "it is tried again now and then; or cancel it and start anew")}
+		Hint: cmp.Or(stepwell.HintOf(e.error), "it is retried from time to time; or cancel it and start over")}
 }
 
 // holdBack records why an execution cannot be taken up, where err says so, and leaves one that a newer program has begun to that. It

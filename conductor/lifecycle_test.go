@@ -480,7 +480,7 @@ func TestLogLines(t *testing.T) {
 	if err := r.drainLines(x.No, 3000); err != nil {
 		t.Error(err)
 	}
-	if !r.log.has("trying again") || r.log.has("lost") {
+	if !r.log.has("retrying") || r.log.has("lost") {
 		t.Errorf("the shell said %v", r.log.lines)
 	}
 }

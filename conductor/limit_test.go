@@ -128,6 +128,6 @@ func TestEventsHaveALimit(t *testing.T) {
 	}
 	r.end(r.begin(pipeline(t, one("t.fail"))), stepwell.ExecutionFailed)
 	if x := r.end(r.begin(pipeline(t, one("t.nap"))), stepwell.ExecutionCompleted); x == nil {
-		t.Error("the conductor does not go on")
+		t.Error("the conductor does not continue")
 	}
 }

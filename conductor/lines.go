@@ -138,7 +138,7 @@ func (c *Conductor) settleLines(part []store.LogLine, again bool, err error) {
 	l.mu.Unlock()
 	switch {
 	case again && first:
-		c.o.Log.Warn("log lines could not be written, trying again", "lines", len(part), "error", err)
+		c.o.Log.Warn("log lines could not be written, retrying", "lines", len(part), "error", err)
 	case err != nil && !again:
 		c.o.Log.Error("log lines were refused", "lines", len(part), "error", err)
 	case err == nil:

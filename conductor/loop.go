@@ -181,7 +181,7 @@ func (c *Conductor) takeUp(l *live) *live {
 		if c.o.Expect != nil {
 			l.flying = l.run.Flying()
 		} else if _, err := c.tell(l, &engine.Event{Kind: engine.Recovered, At: c.now()}); err != nil {
-			c.o.Log.Error("an execution cannot go on", "execution", l.run.ID, "error", err)
+			c.o.Log.Error("an execution cannot continue", "execution", l.run.ID, "error", err)
 		}
 		c.touch(l) // for its timers
 	}

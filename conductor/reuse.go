@@ -137,7 +137,7 @@ func (c *Conductor) beginning(ctx context.Context, id, from string, req *Request
 	case err != nil:
 		return nil, err
 	case !row.Status.Terminal():
-		return unusable(steps, "the earlier one goes on: it is "+row.Status.String()), nil
+		return unusable(steps, "the earlier one has not ended: it is "+row.Status.String()), nil
 	}
 	p, err := c.snapshot(ctx, row.Definition)
 	if err != nil {

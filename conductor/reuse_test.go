@@ -135,7 +135,7 @@ func TestReuseOfTheBest(t *testing.T) {
 	for _, c := range []struct{ from, why string }{
 		{"", "nothing has ended whose results it could take over"},
 		{"0197a1b2-0000-7000-8000-000000000000", "the earlier one is not there any more"},
-		{running, "the earlier one goes on: it is running"},
+		{running, "the earlier one has not ended: it is running"},
 		{short.ID, "its action changed"},
 	} {
 		var from []string

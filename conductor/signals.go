@@ -117,7 +117,7 @@ func (c *Conductor) admitSignal(ctx context.Context, key string) error {
 		}
 		made, err := c.o.Store.SignalsFor(ctx, []string{key})
 		if err == nil && (len(waiting) == 0 || len(made) > 0) {
-			err = &stepwell.Error{Code: stepwell.CodeConflict, Message: "nobody waits for this decision", Hint: "it has been made already, or its step has not asked yet"}
+			err = &stepwell.Error{Code: stepwell.CodeConflict, Message: "no step is waiting for this decision", Hint: "it has been made already, or its step has not asked yet"}
 		}
 		return err
 	}
@@ -227,7 +227,7 @@ func (c *Conductor) deliver(keys ...string) (took *live) {
 }
 
 func (c *Conductor) deliverLater(err error, keys ...string) {
-	c.o.Log.Error("a signal cannot be delivered; it is tried again", "key", strings.Join(keys, ", "), "error", err)
+	c.o.Log.Error("a signal cannot be delivered; it will be retried", "key", strings.Join(keys, ", "), "error", err)
 	c.waiters.again = append(c.waiters.again, keys...)
 	c.waiters.retry = c.now() + pushPause.Microseconds()
 }

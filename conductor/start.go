@@ -255,7 +255,7 @@ func decodeObject(raw json.RawMessage) (map[string]any, error) {
 	}
 	m, ok := v.(map[string]any)
 	if !ok {
-		return nil, &stepwell.Error{Code: stepwell.CodeInternal, Message: "a stored value is no object"}
+		return nil, &stepwell.Error{Code: stepwell.CodeInternal, Message: "a stored value is not an object"}
 	}
 	return m, nil
 }

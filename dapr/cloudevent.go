@@ -58,7 +58,7 @@ func decodeStructured(body []byte, s *Subscription) (*event.Event, error) {
 	var c cloudEvent
 	for name, to := range map[string]*string{"specversion": &c.spec, "id": &c.id, "source": &c.source, "type": &c.kind, "time": &c.time, "datacontenttype": &c.contentType} {
 		if raw, ok := in[name]; ok && json.Unmarshal(raw, to) != nil {
-			return nil, fmt.Errorf("%s is no text", name)
+			return nil, fmt.Errorf("%s is not text", name)
 		}
 	}
 	var data resource.Object
@@ -71,7 +71,7 @@ func decodeStructured(body []byte, s *Subscription) (*event.Event, error) {
 	} else if raw, ok := in["data_base64"]; ok {
 		var text string
 		if err := json.Unmarshal(raw, &text); err != nil {
-			return nil, fmt.Errorf("data_base64 is no text: %w", err)
+			return nil, fmt.Errorf("data_base64 is not text: %w", err)
 		}
 		bytes, err := base64.StdEncoding.DecodeString(text)
 		if err != nil {

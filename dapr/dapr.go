@@ -75,7 +75,7 @@ func (s *Settings) Inbound() bool {
 func (s *Settings) Validate() error {
 	s.PubSub, s.Namespace = cmp.Or(s.PubSub, "pubsub"), cmp.Or(s.Namespace, "default")
 	if s.Inbound() && s.AppToken == "" {
-		return stepwell.Invalid("give the server and its sidecar the same APP_API_TOKEN; without it nobody could tell the sidecar from another program of this machine",
+		return stepwell.Invalid("give the server and its sidecar the same APP_API_TOKEN; without it the sidecar cannot be told from another program of this machine",
 			"dapr.subscribe, dapr.callers, dapr.jobs and dapr.wake need APP_API_TOKEN")
 	}
 	s.Subscribe = slices.Clone(s.Subscribe)
@@ -85,7 +85,7 @@ func (s *Settings) Validate() error {
 		t.PubSub, t.Type = cmp.Or(t.PubSub, s.PubSub), cmp.Or(t.Type, t.Topic)
 		switch place := t.PubSub + "/" + t.Topic; {
 		case !topicName.MatchString(t.Topic) || !topicName.MatchString(t.PubSub) || strings.Contains(t.PubSub, "/"):
-			return stepwell.Invalid("letters, digits and - . _ ~ : with / between parts", "dapr.subscribe[%d]: %q of %q is no topic of a component", i, t.Topic, t.PubSub)
+			return stepwell.Invalid("letters, digits and - . _ ~ : with / between parts", "dapr.subscribe[%d]: %q of %q is not a topic of a component", i, t.Topic, t.PubSub)
 		case seen[place]:
 			return stepwell.Invalid("one entry for each topic", "dapr.subscribe[%d]: the topic %q of %q is there twice", i, t.Topic, t.PubSub)
 		default:

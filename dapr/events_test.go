@@ -188,12 +188,12 @@ func TestPassingFailures(t *testing.T) {
 		err  error
 		want string
 	}{
-		"the store is away":     {&stepwell.Error{Code: stepwell.CodeUnavailable}, "RETRY"},
-		"too much waits":        {&stepwell.Error{Code: stepwell.CodeLimit}, "RETRY"},
-		"unknown":               {errors.New("broken pipe"), "RETRY"},
-		"other content":         {&stepwell.Error{Code: stepwell.CodeConflict}, "DROP"},
-		"a type of Stepwell":    {&stepwell.Error{Code: stepwell.CodeInvalid}, "DROP"},
-		"nothing is wrong here": {nil, "SUCCESS"},
+		"the store is unavailable": {&stepwell.Error{Code: stepwell.CodeUnavailable}, "RETRY"},
+		"too much waits":           {&stepwell.Error{Code: stepwell.CodeLimit}, "RETRY"},
+		"unknown":                  {errors.New("broken pipe"), "RETRY"},
+		"other content":            {&stepwell.Error{Code: stepwell.CodeConflict}, "DROP"},
+		"a type of Stepwell":       {&stepwell.Error{Code: stepwell.CodeInvalid}, "DROP"},
+		"nothing is wrong here":    {nil, "SUCCESS"},
 	} {
 		r := newRig(t, dapr.Settings{Subscribe: []dapr.Subscription{{Topic: "t"}}})
 		r.refuse = c.err

@@ -30,7 +30,7 @@ func (a *Adapter) KeepAwake(ctx context.Context, next func() time.Time) error {
 				known, set = true, at
 			}
 			if err != nil && !away && ctx.Err() == nil {
-				a.o.Log.WarnContext(ctx, "the Dapr job that wakes the server is not at the next time; it is tried again", "error", err)
+				a.o.Log.WarnContext(ctx, "the Dapr job that wakes the server is not at the next time; it will be retried", "error", err)
 			}
 			away = err != nil
 		}

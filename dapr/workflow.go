@@ -80,7 +80,7 @@ func RegisterWorkflows(r *action.Registry, o WorkflowOptions) error {
 			{Name: "data", Type: spec.Any, Doc: "Sent as JSON."},
 		},
 		Timeout:  time.Minute,
-		Examples: []spec.Example{{Title: "Lets a workflow go on", YAML: "id: approve\naction: dapr.workflow_event\nparams:\n  instance_id: order-17\n  name: approved\n  data: {by: anna}\n"}}}})
+		Examples: []spec.Example{{Title: "Lets a workflow continue", YAML: "id: approve\naction: dapr.workflow_event\nparams:\n  instance_id: order-17\n  name: approved\n  data: {by: anna}\n"}}}})
 }
 
 // workflows calls the workflow API of a sidecar.
@@ -336,7 +336,7 @@ func (h *workflowStep) Cancel(ctx context.Context, call *action.Call) error {
 	if _, err := h.call(ctx, http.MethodPost, at.ID+"/raiseEvent/"+cancelEvent, nil); err != nil {
 		return err
 	}
-	return action.Fail(&stepwell.Error{Code: stepwell.CodeFailed, Message: "Dapr cannot terminate the workflow of another app: " + at.ID + "-call goes on there", Hint: "terminate it through the sidecar of its app"})
+	return action.Fail(&stepwell.Error{Code: stepwell.CodeFailed, Message: "Dapr cannot terminate the workflow of another app: " + at.ID + "-call continues there", Hint: "terminate it through the sidecar of its app"})
 }
 
 // workflowEvent is the action dapr.workflow_event.

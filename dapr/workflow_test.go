@@ -136,7 +136,7 @@ func TestWorkflowPolls(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	if r := w.run("dapr.workflow", actiontest.Call{Params: params}); r.Err == nil || action.IsFail(r.Err) {
-		t.Errorf("a sidecar that is away: %v", r.Err)
+		t.Errorf("a sidecar that is unavailable: %v", r.Err)
 	}
 	w.down = false
 	delete(w.statuses, "mine")
@@ -167,7 +167,7 @@ func TestWorkflowCancel(t *testing.T) {
 	}
 	w.down = true
 	if err := cancel("mine"); err == nil || action.IsFail(err) {
-		t.Errorf("a sidecar that is away: %v", err)
+		t.Errorf("a sidecar that is unavailable: %v", err)
 	}
 	if r := w.run("dapr.workflow_event", actiontest.Call{Params: map[string]any{"instance_id": "mine", "name": "go"}}); r.Err == nil || action.IsFail(r.Err) {
 		t.Errorf("an event: %v", r.Err)

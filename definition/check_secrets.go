@@ -26,7 +26,7 @@ var recorded = map[site][2]string{
 	inPipeline:  {"the params of a pipeline are recorded", "read the secret in the step of that pipeline that needs it"},
 	inCondition: {"how a condition was decided is recorded", "read it in the params of a step, and decide by that step's outputs"},
 	inLoop:      {"what for_each goes over is recorded", "read it in the params of the step that is repeated"},
-	inOutputs:   {"outputs are recorded", "give the name of the secret to whoever needs it"},
+	inOutputs:   {"outputs are recorded", "pass on the name of the secret instead"},
 	inSettings:  {"settings are shown with the step", "read the secret in the params of the step"},
 	inKey:       {"the key is recorded", "use params that are not secret"},
 }
@@ -41,7 +41,7 @@ func (c *checker) secretRef(ref *expr.Ref, src *source) (message, hint string, w
 	case len(ref.Path) < 2:
 		return "a secret has to be named in the document", "write secrets.NAME, or secrets['NAME'] when the name has a dot or a dash", false
 	case !secretName(ref.Path[1]):
-		return fmt.Sprintf("no secret can have the name %q", ref.Path[1]), "a name begins with a letter or _ and goes on with letters, digits, _ . and -", false
+		return fmt.Sprintf("no secret can have the name %q", ref.Path[1]), "a name begins with a letter or _ and continues with letters, digits, _ . and -", false
 	case len(ref.Path) > 2:
 		return fmt.Sprintf("a secret is a text and has no %q", ref.Path[2]), fmt.Sprintf("a name with a dot is written secrets['%s']", strings.Join(ref.Path[1:], ".")), false
 	}
@@ -66,7 +66,7 @@ func (c *checker) credentialRef(ref *expr.Ref, src *source) (message, hint strin
 			names = append(names, p.Name)
 		}
 	}
-	return fmt.Sprintf("%q is no parameter of type credential_ref", ref.Path[1]), c.didYouMean(ref.Path[1], names, "declare it among the parameters: {name: "+ref.Path[1]+", type: credential_ref}"), false
+	return fmt.Sprintf("%q is not a parameter of type credential_ref", ref.Path[1]), c.didYouMean(ref.Path[1], names, "declare it among the parameters: {name: "+ref.Path[1]+", type: credential_ref}"), false
 }
 
 // secretName: 1 to 128 characters, a letter or _ first, then also digits, . and -.

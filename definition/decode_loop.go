@@ -96,7 +96,7 @@ func (d *decoder) loopName(e spec.Entry, path string) string {
 		return ""
 	}
 	if !variableName(name) {
-		d.Fail(e.At(), spec.MemberPath(path, e.Key), "the name "+spec.Quote(name)+" is not possible in templates", "begin with a letter or _, go on with letters, digits and _")
+		d.Fail(e.At(), spec.MemberPath(path, e.Key), "the name "+spec.Quote(name)+" is not possible in templates", "begin with a letter or _, continue with letters, digits and _")
 		return ""
 	}
 	if slices.Contains(reserved, name) {

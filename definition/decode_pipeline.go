@@ -167,7 +167,7 @@ func (d *decoder) fallback(p *Parameter, e spec.Entry, path string) {
 		d.Fail(e.At(), spec.MemberPath(path, e.Key), "the default does not fit: "+m.Message, m.Hint)
 	}
 	if p.Secret && p.Default != "" {
-		d.Warn(e.At(), spec.MemberPath(path, e.Key), "the default of a secret parameter is no secret: it stands in the document, and documents are shown and stored as they are",
+		d.Warn(e.At(), spec.MemberPath(path, e.Key), "the default of a secret parameter is not a secret: it stands in the document, and documents are shown and stored as they are",
 			"keep it in the vault (stepwell secrets set), and read {{ secrets.NAME }}")
 	}
 	if s, ok := p.Default.(string); ok && strings.Contains(s, "{{") {
@@ -178,7 +178,7 @@ func (d *decoder) fallback(p *Parameter, e spec.Entry, path string) {
 func (d *decoder) parameterName(e spec.Entry, path string) string {
 	name := d.Text(e, path, 100)
 	if name != "" && !variableName(name) {
-		d.Fail(e.At(), spec.MemberPath(path, e.Key), fmt.Sprintf("the parameter name %s is not possible", spec.Quote(name)), "begin with a letter or _, go on with letters, digits and _")
+		d.Fail(e.At(), spec.MemberPath(path, e.Key), fmt.Sprintf("the parameter name %s is not possible", spec.Quote(name)), "begin with a letter or _, continue with letters, digits and _")
 		return ""
 	}
 	return name

@@ -136,7 +136,7 @@ func (d *decoder) id(e spec.Entry, path string) string {
 	if id == "" || stepID(id) {
 		return id
 	}
-	hint := "begin with a letter (a to z) or digit, go on with letters, digits, _ . and -"
+	hint := "begin with a letter (a to z) or digit, continue with letters, digits, _ . and -"
 	if s := slug(id); s != "" {
 		hint = "write id: " + s
 	}

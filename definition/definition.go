@@ -98,7 +98,7 @@ type Settings struct {
 	RetryPolicy      *Retry       `json:"retry_policy,omitempty" aka:"retry,retries"`
 	Sequential       bool         `json:"sequential,omitempty" doc:"Each step also depends on the one before it."`
 	Concurrency      *Concurrency `json:"concurrency,omitempty" doc:"Limits executions that share a key, of whatever pipeline they are."`
-	SLA              *SLA         `json:"sla,omitempty" doc:"How long an execution should take. One that takes longer is reported and goes on."`                                                        // how long an execution should take
+	SLA              *SLA         `json:"sla,omitempty" doc:"How long an execution should take. One that takes longer is reported and continues."`                                                      // how long an execution should take
 	Priority         int          `json:"priority,omitempty" minimum:"-1000" maximum:"1000" doc:"Executions of higher ones go first. Default 0."`                                                       // of the pipeline's executions among others
 	LogLevel         string       `json:"log_level,omitempty" key:"logging"`                                                                                                                            // from logging.level
 	OutputFailures   string       `json:"output_failures,omitempty" minLength:"0" maxLength:"4096" doc:"Path of the report on failed items. Default failures.json, written when something has failed."` // path of the report on failed items
@@ -114,7 +114,7 @@ type Streams struct {
 	BatchSize          int     `json:"batch_size,omitempty" minimum:"1" maximum:"65536" aka:"buffer_size" doc:"Items that are handed on together. Default 256."`
 	MaxFailures        string  `json:"max_failures,omitempty" aka:"max_errors"`                       // a count "10" or a share "5%" of items. Defaults to no limit
 	Strict             bool    `json:"strict,omitempty" doc:"The first failed item ends the stream."` // the first failed item ends the stream
-	NoCheckpoint       bool    `json:"no_checkpoint,omitempty" key:"checkpoint" spec:"not" aka:"checkpoints" doc:"Whether a run that was cut off goes on where it was. Default true."`
+	NoCheckpoint       bool    `json:"no_checkpoint,omitempty" key:"checkpoint" spec:"not" aka:"checkpoints" doc:"Whether a run that was cut off continues where it was. Default true."`
 	CheckpointInterval float64 `json:"checkpoint_interval_seconds,omitempty" exclusiveMinimum:"0" maximum:"3600" unit:" (one hour)" doc:"Time between two checkpoints. Default 1."` // Defaults to 1
 	NoResume           bool    `json:"no_resume,omitempty" key:"-"`                                                                                                                 // from resume_from_checkpoint: false
 }
@@ -179,7 +179,7 @@ type Step struct {
 	Source         string         `json:"source,omitempty" minLength:"1" maxLength:"100" doc:"The result that the step works on, source in its templates: media, the file of the lesson, or the id of a step beside it, which then ends first."`
 	Settings       map[string]any `json:"settings,omitempty" doc:"Values for the params of the action, settings in their templates: a model, a prompt. They may hold templates."`
 	Condition      string         `json:"condition,omitempty" aka:"if,when" doc:"Expression, with or without {{ }}; when it is false the step is skipped."`
-	OnFailure      string         `json:"on_failure,omitempty" enum:"fail,continue,retry" aka:"on_error" doc:"fail (default): the execution fails; continue: it goes on; retry: as fail, with the default retries."` // fail (default), continue, retry
+	OnFailure      string         `json:"on_failure,omitempty" enum:"fail,continue,retry" aka:"on_error" doc:"fail (default): the execution fails; continue: the execution continues; retry: as fail, with the default retries."` // fail (default), continue, retry
 	Retry          *Retry         `json:"retry,omitempty" aka:"retry_policy"`
 	TimeoutSeconds float64        `json:"timeout_seconds,omitempty" exclusiveMinimum:"0" maximum:"31536000" unit:" (one year)" doc:"Time limit of one attempt."`
 	ForEach        *ForEach       `json:"for_each,omitempty" aka:"loop,foreach,with_items"`

@@ -84,7 +84,7 @@ func (c *checker) families(s *scope, i int) {
 	name, named := given["name"].(string)
 	if named && (strings.Contains(name, "{{") || !variableName(name)) {
 		c.Fail(posOf(step, place), path, fmt.Sprintf("the name %s of the steps that %q adds is not possible", spec.Quote(name), step.ID),
-			"begin with a letter or _, go on with letters, digits and _; other steps wait for it and read its outputs, so it cannot be a template")
+			"begin with a letter or _, continue with letters, digits and _; other steps wait for it and read its outputs, so it cannot be a template")
 		return
 	}
 	for _, name := range Families(step, c.cat) {

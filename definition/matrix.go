@@ -69,7 +69,7 @@ func (d *decoder) matrix(e spec.Entry, name string) *matrix {
 		values, _ := d.Value(item, spec.ElementPath(path, i), "").(map[string]any)
 		for key := range values {
 			if !variableName(key) {
-				d.Fail(item.Pos, spec.ElementPath(path, i), "the name "+spec.Quote(key)+" is not possible", "begin with a letter or _, go on with letters, digits and _")
+				d.Fail(item.Pos, spec.ElementPath(path, i), "the name "+spec.Quote(key)+" is not possible", "begin with a letter or _, continue with letters, digits and _")
 			}
 		}
 		m.entries = append(m.entries, values)

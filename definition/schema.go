@@ -25,7 +25,7 @@ func Schema() map[string]any {
 		"parameter": parameterShape.JSONSchema("A typed input of the pipeline.", map[string]any{
 			"type": choices("Type of the value. The *_ref types are names of things, never empty.", typeNames...)}),
 		"settings":      settingsSchema(),
-		"retry":         retryShape.JSONSchema("When and how often a failed step is tried again. Its numbers cannot be templates.", nil),
+		"retry":         retryShape.JSONSchema("When and how often a failed step is retried. Its numbers cannot be templates.", nil),
 		"step":          stepSchema(),
 		"requests":      requestsShape.JSONSchema("Defaults for modules that send requests.", nil),
 		"input_secrets": secretsShape.JSONSchema("Further variables for ${NAME}.", nil),

@@ -16,7 +16,7 @@ func TestSecretParameterWarnsOfItsDefault(t *testing.T) {
 		}
 		found := false
 		for _, p := range problems {
-			found = found || strings.Contains(p.Message, "is no secret")
+			found = found || strings.Contains(p.Message, "is not a secret")
 		}
 		if found != warns {
 			t.Errorf("%s: %v", text, problems)

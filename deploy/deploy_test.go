@@ -74,7 +74,7 @@ func TestCompose(t *testing.T) {
 		}
 		for variable, value := range s.Environment {
 			if (strings.Contains(variable, "PASSWORD") || strings.Contains(variable, "SECRET") || strings.Contains(variable, "KEY")) && !strings.HasPrefix(value, "/run/stepwell/") {
-				t.Errorf("%s: %s is no file with a secret", name, variable)
+				t.Errorf("%s: %s is not a file with a secret", name, variable)
 			}
 		}
 		if strings.HasPrefix(name, "node-") {

@@ -317,7 +317,7 @@ func (p *published) testNPM(t *testing.T) {
 		_, err = pipe.Read(buffer)
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Error("the server goes on after SIGTERM to its launcher")
+		t.Error("the server continues after SIGTERM to its launcher")
 	}
 	if err := serving.Wait(); err != nil {
 		t.Errorf("a stopped server: %v", err)

@@ -177,7 +177,7 @@ func (d *Desk) unclaimable(ctx context.Context, k id, take bool) error {
 			return stepwell.Errorf(stepwell.CodeUnavailable, "claim it again in a moment", "the execution is being taken over")
 		}
 	}
-	return stepwell.Errorf(stepwell.CodeConflict, "", "attempt %d of %s is somebody else's, or nobody wants it", k.epoch, wire.Step(k.execution, k.idx))
+	return stepwell.Errorf(stepwell.CodeConflict, "", "attempt %d of %s belongs to another owner, or is no longer wanted", k.epoch, wire.Step(k.execution, k.idx))
 }
 
 // claimant finds the worker of a claim. One that has not joined, because it knows of the step from a list, gets no other

@@ -99,8 +99,8 @@ func TestCancelsGoToThoseThatAnnounceThem(t *testing.T) {
 	for _, permanent := range []bool{false, true} {
 		ended = offer(n, &noted{})
 		call = second.cancel()
-		second.report(wire.Outcome{ID: call.ID, Status: wire.Failed, Permanent: permanent, Error: &wire.Error{Code: stepwell.CodeUnavailable, Message: "it is away"}})
-		if err := <-ended; err == nil || action.IsFail(err) != permanent || !strings.Contains(err.Error(), "it is away") {
+		second.report(wire.Outcome{ID: call.ID, Status: wire.Failed, Permanent: permanent, Error: &wire.Error{Code: stepwell.CodeUnavailable, Message: "it is unavailable"}})
+		if err := <-ended; err == nil || action.IsFail(err) != permanent || !strings.Contains(err.Error(), "it is unavailable") {
 			t.Errorf("a failure that is permanent: %v came back as %v", permanent, err)
 		}
 	}

@@ -231,7 +231,7 @@ func TestLies(t *testing.T) {
 		}
 	}
 	if out := c.report(completed(a, `[1]`)); len(out.Committed) != 1 {
-		t.Errorf("outputs that are no object: %+v", out)
+		t.Errorf("outputs that are not an object: %+v", out)
 	}
 	x, _ := n.end(id, stepwell.ExecutionFailed)
 	if x.Failure == nil || !strings.Contains(x.Failure.Message, "not a JSON object") {

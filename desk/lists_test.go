@@ -327,7 +327,7 @@ func TestListsAway(t *testing.T) {
 	c.report(completed(c.task(), `{}`))
 	n.end(id, stepwell.ExecutionCompleted)
 	if n.desk.ListsAway() == 0 {
-		t.Error("the desk does not say that the lists are away")
+		t.Error("the desk does not say that the lists are unavailable")
 	}
 	waiting := n.begin("name: s\nsteps:\n  - {id: a, action: t.echo}\n")
 	if err := n.server.Begin(); err != nil {

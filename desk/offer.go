@@ -265,7 +265,7 @@ func (d *Desk) listsAway(err error) {
 	defer d.mu.Unlock()
 	if d.out.away.IsZero() {
 		d.out.away = d.o.Now()
-		d.o.Log.Warn("the lists of steps are away: steps go to workers that are linked until they are back", "error", err)
+		d.o.Log.Warn("the Redis lists of steps are unavailable: until they are back, steps go to connected workers", "error", err)
 	}
 	d.wakeSessions(0, nil)
 }

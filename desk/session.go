@@ -245,7 +245,7 @@ func (d *Desk) seat(caller Caller, in *wire.Join) (*session, error) {
 	s := d.sessions[name]
 	switch {
 	case s != nil && s.caller.ID != caller.ID:
-		return nil, stepwell.Errorf(stepwell.CodeForbidden, "choose another name", "worker %s is somebody else's", name)
+		return nil, stepwell.Errorf(stepwell.CodeForbidden, "choose another name", "worker %s belongs to another owner", name)
 	case caller.Name != "" && name != caller.Name:
 		return nil, stepwell.Errorf(stepwell.CodeConflict, "one process of a plugin joins", "the plugin has joined already")
 	case s == nil && len(d.sessions) >= maxSessions:
@@ -286,7 +286,7 @@ func (d *Desk) session(caller Caller, name, instance string) (*session, error) {
 		return nil, stepwell.Errorf(stepwell.CodeNotFound, wire.JoinFirst, "worker %q has not joined this node", stepwell.Head(name, wire.MaxName))
 	}
 	if s.caller.ID != caller.ID {
-		return nil, stepwell.Errorf(stepwell.CodeForbidden, "", "worker %s is somebody else's", name)
+		return nil, stepwell.Errorf(stepwell.CodeForbidden, "", "worker %s belongs to another owner", name)
 	}
 	s.caller.Secure = s.caller.Secure && caller.Secure
 	return s, s.spend(d.o.Now(), d.o.Lease)

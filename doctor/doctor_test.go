@@ -80,7 +80,7 @@ func TestSharedDatabase(t *testing.T) {
 		status, detail string
 	}{
 		{func(e *examination) { e.dataDirectory(t.Context()) }, OK, "beside postgres://me:xxxxx@127.0.0.1:1/x"},
-		{func(e *examination) { e.database(t.Context()) }, Warn, "is no file"},
+		{func(e *examination) { e.database(t.Context()) }, Warn, "is not a file"},
 		{func(e *examination) { e.disk(t.Context()) }, "", " free in ."},
 		{func(e *examination) { e.masterKey(t.Context()) }, Fail, "no master key is named"},
 	} {

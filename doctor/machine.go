@@ -58,7 +58,7 @@ func (e *examination) database(ctx context.Context) {
 		e.fine("database", "%s is sound: version %d, %s", path, h.Version, view.Size(h.Size))
 	}
 	if !h.Copied.IsZero() {
-		e.warn("copy", "to go on with it: stepwell restore "+path, "%s is a backup of %s, which can only be read", path, h.Copied.UTC().Format(time.RFC3339))
+		e.warn("copy", "to continue with it: stepwell restore "+path, "%s is a backup of %s, which can only be read", path, h.Copied.UTC().Format(time.RFC3339))
 	}
 	if h.Log > longWAL {
 		e.warn("write-ahead log", "something reads for very long and keeps the log from starting over; find and end it, or restart the server", "%s", view.Size(h.Log))
@@ -83,7 +83,7 @@ func (e *examination) outside(ctx context.Context) {
 	for i := range rows {
 		if w := &rows[i]; !w.Held && w.Tries > 0 && shown < 20 {
 			shown++
-			e.warn("work outside", "stop it by hand if it still goes on", "%s of execution %s has ended, its work outside could not be stopped %d times: %s", w.StepKey, w.ExecutionID, w.Tries, w.Error)
+			e.warn("work outside", "stop it by hand if it still continues", "%s of execution %s has ended, its work outside could not be stopped %d times: %s", w.StepKey, w.ExecutionID, w.Tries, w.Error)
 		}
 	}
 }
@@ -129,7 +129,7 @@ func (e *examination) clock(context.Context) {
 	if now.Before(built) {
 		e.fail("clock", "set the clock; schedules and tokens go by it", "%s is before this program was made", now.Format(time.RFC3339))
 	} else if info, err := os.Stat(e.db); err == nil && info.ModTime().After(now.Add(time.Minute)) {
-		e.warn("clock", "the clock has gone back: steps that wait do so until it is there again", "the database was written at %s, it is %s now", info.ModTime().Format(time.RFC3339), now.Format(time.RFC3339))
+		e.warn("clock", "the clock was set back: waiting steps wait until it reaches that time again", "the database was written at %s, it is %s now", info.ModTime().Format(time.RFC3339), now.Format(time.RFC3339))
 	} else {
 		e.fine("clock", "%s, zone %s", now.Format(time.RFC3339), name)
 	}
@@ -141,7 +141,7 @@ func (e *examination) clock(context.Context) {
 	case !time.Date(2026, 3, 8, 12, 0, 0, 0, zone).IsDST(): // a rule that every release of the zone data since 2007 knows
 		e.warn("zone data", "update tzdata", "the zone data are older than 2007")
 	case tzErr != nil && offset == 0:
-		e.warn("zone data", "use a name such as Europe/Berlin", "TZ=%s is no zone: local times are in UTC", os.Getenv("TZ"))
+		e.warn("zone data", "use a name such as Europe/Berlin", "TZ=%s is not a time zone: local times are in UTC", os.Getenv("TZ"))
 	default:
 		e.fine("zone data", "there")
 	}
@@ -164,7 +164,7 @@ func (e *examination) largeOutputs(ctx context.Context) {
 	case err != nil:
 		e.fail("large outputs", stepwell.HintOf(err), "%v", err)
 	default:
-		e.fine("large outputs", "%d, all there and whole", found.Blobs)
+		e.fine("large outputs", "%d, complete and undamaged", found.Blobs)
 	}
 }
 

@@ -68,7 +68,7 @@ func (e *examination) tokens(ctx context.Context) {
 	switch {
 	case e.JWKS == "":
 	case strings.Contains(e.JWKS, "://"):
-		e.result(request(ctx, e.JWKS, http.StatusOK), "token keys", "nobody can sign in with a token until it answers", "%s answers", e.JWKS)
+		e.result(request(ctx, e.JWKS, http.StatusOK), "token keys", "tokens are rejected until it answers", "%s answers", e.JWKS)
 	default:
 		_, err := os.Stat(e.JWKS)
 		e.result(err, "token keys", "server.auth.jwt.jwks is a file or a URL", "%s", e.JWKS)
@@ -256,7 +256,7 @@ func hostPort(address string) (string, error) {
 		return "", err
 	}
 	if u.Hostname() == "" {
-		return "", errors.New(address + " is no URL")
+		return "", errors.New(address + " is not a URL")
 	}
 	return net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), map[string]string{"http": "80"}[u.Scheme], "443")), nil
 }

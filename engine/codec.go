@@ -131,7 +131,7 @@ func (w *wire) readOutputs(ev *Event) error {
 			continue
 		}
 		if *outputs[i] = []byte(text); text[0] != '{' && !IsRef(*outputs[i]) {
-			return fmt.Errorf("an output that is no object")
+			return fmt.Errorf("an output that is not an object")
 		}
 	}
 	return nil
@@ -290,7 +290,7 @@ func decodeOutput(out json.RawMessage, ev *Event) error {
 			return fmt.Errorf("an output that is the text %q", ref)
 		}
 	default:
-		return fmt.Errorf("an output that is no object")
+		return fmt.Errorf("an output that is not an object")
 	}
 	return nil
 }

@@ -41,8 +41,8 @@ func (d *Diverged) Error() string {
 
 // Failure is recorded for the execution while it is held.
 func (d *Diverged) Failure() *Failure {
-	return &Failure{Code: CodeDiverged, Message: "held, because it would not go on as it began: " + d.Error(),
-		Hint: "recover it with the version of the program, and of its actions, that began it; or cancel it and start anew"}
+	return &Failure{Code: CodeDiverged, Message: "held, because it would not continue as it started: " + d.Error(),
+		Hint: "recover it with the version of the program, and of its actions, that began it; or cancel it and start over"}
 }
 
 // diverged compares the steps a batch queues now with the recorded ones. Where only the order differs, it names all
@@ -72,7 +72,7 @@ func (r *Run) diverged(b *Batch, queued []*Task) error {
 		}
 	}
 	d.Now, d.Recorded = slices.Clip(d.Now[:min(len(d.Now), mostReasonSteps)]), slices.Clip(d.Recorded[:min(len(d.Recorded), mostReasonSteps)])
-	return &stepwell.Error{Code: stepwell.CodeConflict, Message: "the execution does not go on as it began", Err: d, Hint: d.Failure().Hint}
+	return &stepwell.Error{Code: stepwell.CodeConflict, Message: "the execution does not continue as it started", Err: d, Hint: d.Failure().Hint}
 }
 
 // keyOf is the key of a step, or "#" and the index if there is no such step.

@@ -25,7 +25,7 @@ func dump(r *Run) string {
 	for _, d := range sorted(r.dependent) {
 		fmt.Fprintf(&b, "dependent %d: %v\n", d, r.dependent[d])
 	}
-	fmt.Fprintf(&b, "goes on %v\n", r.goesOn)
+	fmt.Fprintf(&b, "continues %v\n", r.goesOn)
 	fmt.Fprintf(&b, "where %v\n", sorted(r.where))
 	for _, in := range sortedStrings(r.memory) {
 		fmt.Fprintf(&b, "memory %s %s\n", in, canonical(r.memory[in]))

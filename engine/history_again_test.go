@@ -26,7 +26,7 @@ func TestHistoryOfAttempts(t *testing.T) {
 		t.Errorf("it waits: %+v", e)
 	}
 	if e := of(engine.HistoryRow{Version: 4, StepRow: engine.StepRow{Status: stepwell.StepCompleted}}); !e.Again || !e.Wake.IsZero() {
-		t.Errorf("it went on: %+v", e)
+		t.Errorf("it continued: %+v", e)
 	}
 	if e := of(engine.HistoryRow{Version: 3, StepRow: engine.StepRow{Status: stepwell.StepFailed, Ended: 5, Error: failure}}); e.Again || e.Hint != "less powder" {
 		t.Errorf("it ended: %+v", e)

@@ -63,7 +63,7 @@ func (r *Run) redo(p place, ev *Event) (*each, error) {
 		if e := r.repeatable(p); e != nil {
 			return e, nil
 		}
-		return nil, stepwell.Invalid("", "step %q is no for_each that ended with iterations left to repeat", ev.Step)
+		return nil, stepwell.Invalid("", "step %q is not a for_each that ended with iterations left to repeat", ev.Step)
 	}
 	n := p.node()
 	switch {

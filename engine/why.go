@@ -63,7 +63,7 @@ func (r *Run) Why(key string) ([]Reason, error) {
 	if reason, ok := r.whyNotBegun(key); ok {
 		return []Reason{reason}, nil
 	}
-	return nil, &stepwell.Error{Code: stepwell.CodeNotFound, Message: fmt.Sprintf("no step %q is at hand", key),
+	return nil, &stepwell.Error{Code: stepwell.CodeNotFound, Message: fmt.Sprintf("no step %q is known", key),
 		Hint: "what was inside a step that has ended is found in the stored steps only"}
 }
 
@@ -84,7 +84,7 @@ func (r *Run) whyRun() []Reason {
 	case stepwell.ExecutionCompleted:
 		out = append(out, Reason{Code: WhyCompleted, Message: "every step has ended well"})
 	case stepwell.ExecutionCompletedWithFailures:
-		out = append(out, Reason{Code: WhyFailed, Message: "steps failed, and the pipeline lets it go on", Steps: r.keys(func(p place) bool { return p.node().lost() })})
+		out = append(out, Reason{Code: WhyFailed, Message: "steps failed, and the pipeline continues nevertheless", Steps: r.keys(func(p place) bool { return p.node().lost() })})
 	case stepwell.ExecutionFailed, stepwell.ExecutionCancelled, stepwell.ExecutionTimedOut:
 		out = append(out, r.whyEnded())
 	}

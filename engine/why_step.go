@@ -80,7 +80,7 @@ func (r *Run) whyNoRoom(p place) []Reason {
 		s := q.node().status
 		return (full == nil || q.s.within(full)) && (s == stepwell.StepQueued || s == stepwell.StepRunning) && q.step().Body == nil
 	})
-	return []Reason{{Code: WhyParallel, Message: fmt.Sprintf("max_parallel_steps of %s lets no more than %d steps run", at, limit), Steps: steps}}
+	return []Reason{{Code: WhyParallel, Message: fmt.Sprintf("max_parallel_steps of %s allows %d steps at a time", at, limit), Steps: steps}}
 }
 
 // within reports whether a scope is another one or lies inside of it.
@@ -136,7 +136,7 @@ func whyWaiting(n *node) Reason {
 	case w.Await:
 		return Reason{Code: WhySignal, Message: "waits for an answer from outside, " + until}
 	case w.External != "":
-		return Reason{Code: WhyTime, Message: fmt.Sprintf("%s goes on elsewhere; looks again, %s", w.External, until)}
+		return Reason{Code: WhyTime, Message: fmt.Sprintf("%s continues elsewhere; looks again, %s", w.External, until)}
 	}
 	return Reason{Code: WhyTime, Message: "waits " + until}
 }

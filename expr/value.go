@@ -305,7 +305,7 @@ func (st *state) plain(v any, depth int) (any, bool, error) {
 	case Object:
 		m, ok := st.mapping(v)
 		if !ok {
-			return nil, false, failf(CodeType, "this object has attributes but is no value itself")
+			return nil, false, failf(CodeType, "this object has attributes but is not a value itself")
 		}
 		p, _, err := st.plainMap(m, depth)
 		return p, true, err

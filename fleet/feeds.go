@@ -133,7 +133,7 @@ func (f *Feeds) Run(ctx context.Context) error {
 			links.Go(func() {
 				defer f.drop(peer.No)
 				if err := f.link(ctx, l, peer); err != nil && ctx.Err() == nil {
-					f.r.n.o.Log.Debug("the live feed of another node is away; its executions are followed by looking", "node", peer.No, "error", err)
+					f.r.n.o.Log.Debug("the live feed of another node is unavailable; its executions are followed by looking", "node", peer.No, "error", err)
 				}
 			})
 		}

@@ -218,7 +218,7 @@ func (n *Node) beat(ctx context.Context) (*store.Beat, error) {
 	n.mu.Unlock()
 	for no, p := range peers {
 		if was, ok := before[no]; ok && was.Alive && !p.Alive {
-			n.o.Log.Warn("a node is gone", "node", no, "address", p.Address)
+			n.o.Log.Warn("a node has left", "node", no, "address", p.Address)
 		}
 	}
 	if b.Late {

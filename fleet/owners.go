@@ -16,7 +16,7 @@ import (
 const RetryAfter = time.Second
 
 // errNoOwner is in the errors of requests for executions whose owner is dead.
-var errNoOwner = errors.New("its node is gone")
+var errNoOwner = errors.New("its node has left")
 
 // maxOwners bounds the cache of owners.
 const maxOwners = 10_000

@@ -253,7 +253,7 @@ func (s *Slots) try(call func() error) bool {
 		case <-s.ctx.Done():
 			return false
 		case <-time.After(slotPause):
-			s.n.o.Log.Warn("a concurrency key cannot be changed in the store, and is tried again", "error", err)
+			s.n.o.Log.Warn("a concurrency key cannot be changed in the store, and is retried", "error", err)
 		}
 	}
 }

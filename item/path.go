@@ -109,7 +109,7 @@ func nextIndex(text, rest string) (Step, string, error) {
 	}
 	n, err := strconv.ParseUint(inside, 10, 31)
 	if err != nil {
-		return Step{}, "", badPath(text, "["+inside+"] is no index")
+		return Step{}, "", badPath(text, "["+inside+"] is not an index")
 	}
 	return Step{Index: int(n), IsIndex: true}, rest[end+1:], nil
 }

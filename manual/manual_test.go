@@ -37,6 +37,44 @@ func TestSuggest(t *testing.T) {
 	}
 }
 
+// TestSuggestElsewhere: words of other systems lead to the commands that do the same, the second word to one of theirs.
+func TestSuggestElsewhere(t *testing.T) {
+	nothing := func(*cobra.Command, []string) {}
+	root := &cobra.Command{Use: "tool", Run: nothing}
+	add := func(name string, below ...string) *cobra.Command {
+		group := &cobra.Command{Use: name, Run: nothing}
+		for _, b := range below {
+			group.AddCommand(&cobra.Command{Use: b, Run: nothing})
+		}
+		root.AddCommand(group)
+		return group
+	}
+	pipelines := add("pipelines", "start", "list", "show")
+	add("schedules", "trigger", "resume")
+	add("executions", "show", "list", "resume", "cancel")
+	add("events", "send")
+	add("actions")
+	add("run")
+	for words, want := range map[string][]string{
+		"dags trigger":      {"tool pipelines start", "tool schedules trigger"},
+		"dags unpause":      {"tool schedules resume", "tool executions resume"},
+		"workflow start":    {"tool pipelines start"},
+		"workflow signal":   {"tool events send"},
+		"workflow describe": {"tool pipelines show", "tool executions show"},
+		"tasks list":        {"tool actions"},
+		"trigger":           {"tool pipelines start", "tool schedules trigger"},
+		"start":             {"tool run", "tool pipelines start"},
+		"stop":              {"tool executions cancel"},
+	} {
+		if got := manual.Suggest(root, strings.Fields(words)...); !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", words, got, want)
+		}
+	}
+	if got := manual.Suggest(pipelines, "trigger"); !slices.Equal(got, []string{"tool pipelines start"}) {
+		t.Errorf("below pipelines: %q", got)
+	}
+}
+
 func TestHelpIsGroupedAndFits(t *testing.T) {
 	root := tree()
 	manual.Layout(root, []manual.Group{{Title: "First:", Commands: []string{"stac", "things"}}, {Title: "Empty:", Commands: []string{"none"}}}, func() int { return 40 })

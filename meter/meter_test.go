@@ -160,7 +160,7 @@ func TestSummary(t *testing.T) {
 	}
 	broken := meter.New(meter.Options{Totals: &counts{err: errors.New("away")}})
 	if _, err := broken.Summary(t.Context()); err == nil {
-		t.Error("a store that is away gives figures")
+		t.Error("a store that is unavailable gives figures")
 	}
 }
 

@@ -39,7 +39,7 @@ func (m *metrics) define() {
 	m.executionTime = times("stepwell_execution_seconds", "From the start of an execution to its end.", long, "pipeline")
 	m.startTime = one("stepwell_execution_start_seconds", "From the request of an execution to its start, held ones included.", quick)
 	m.steps = counter("stepwell_steps_ended_total", "Steps that have ended. A step that was never dispatched has the action none.", "action", "status")
-	m.retries = counter("stepwell_step_retries_total", "Attempts that failed and are tried again.", "action")
+	m.retries = counter("stepwell_step_retries_total", "Attempts that failed and are retried.", "action")
 	m.stepTime = times("stepwell_step_seconds", "How long the last attempt of a step ran.", long, "action")
 	m.dispatchTime = one("stepwell_step_dispatch_seconds", "From the moment at which a step could run to that at which a worker ran it.", quick)
 	m.commitTime = one("stepwell_commit_seconds", "How long a commit took.", quick)

@@ -401,7 +401,7 @@ func (l *Library) suggest(ctx context.Context, name string, missing error) error
 	for i := range list {
 		names = append(names, list[i].Name)
 	}
-	e.Hint = spec.DidYouMean(name, names)
+	e.Hint = cmp.Or(spec.DidYouMean(name, names), "store its file first: stepwell pipelines create FILE")
 	return missing
 }
 

@@ -34,10 +34,10 @@ const bulkAge = 30 * 24 * time.Hour
 
 // Bulk says what a start for a whole project has done.
 type Bulk struct {
-	ID      string    `json:"bulk_id" doc:"The Idempotency-Key with which the request can be sent again: it goes on where it was interrupted."`
+	ID      string    `json:"bulk_id" doc:"The Idempotency-Key with which the request can be sent again: it continues where it was interrupted."`
 	Project string    `json:"project_id"`
 	Version string    `json:"pipeline_version_id"`
-	Window  int       `json:"window" doc:"How many of the runs go on at once; 0: as the pipeline's settings.concurrency says."`
+	Window  int       `json:"window" doc:"How many of the runs continue at once; 0: as the pipeline's settings.concurrency says."`
 	Lessons int       `json:"lessons" doc:"Lessons of the project."`
 	Started int       `json:"started" doc:"Runs that this request has started."`
 	Before  int       `json:"started_before" doc:"Runs that an earlier request with the key has started."`

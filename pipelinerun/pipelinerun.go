@@ -142,7 +142,7 @@ func positionOf(run, step string) (int, error) {
 	n, err := strconv.Atoi(number)
 	switch {
 	case !ok || err != nil || n < 1 || strconv.Itoa(n) != number:
-		return 0, unprocessable("take step_id from the run: the run's id, a colon and the position, such as "+stepID(run, 1), "step_id: %q is no step", stepwell.Clip(step, 80))
+		return 0, unprocessable("take step_id from the run: the run's id, a colon and the position, such as "+stepID(run, 1), "step_id: %q is not a step", stepwell.Clip(step, 80))
 	case !strings.EqualFold(of, run):
 		return 0, unprocessable("take step_id from the run that is to be restarted", "step_id: the step belongs to another run, %s", stepwell.Clip(of, 40))
 	}
@@ -159,7 +159,7 @@ func ParseVersion(id string) (pipeline string, version int, err error) {
 		version, err = strconv.Atoi(id[i+1:])
 	}
 	if i <= 0 || err != nil || version < 1 {
-		return "", 0, unprocessable("the pipeline's id, a colon and the number of the version; or give pipeline_id, and version if it is not the active one", "pipeline_version_id: %q is no version of a pipeline", stepwell.Clip(id, 80))
+		return "", 0, unprocessable("the pipeline's id, a colon and the number of the version; or give pipeline_id, and version if it is not the active one", "pipeline_version_id: %q is not a version of a pipeline", stepwell.Clip(id, 80))
 	}
 	return id[:i], version, nil
 }

@@ -38,7 +38,7 @@ type Filter struct {
 func (r *Runs) find(ctx context.Context, id string) (*store.Execution, error) {
 	x, err := r.o.Store.Execution(ctx, strings.ToLower(id))
 	if err == nil && x.Lesson == "" {
-		err = stepwell.Errorf(stepwell.CodeNotFound, "GET /api/v1/executions/"+x.ID+" shows it", "the execution %s is no pipeline run: it has no lesson", x.ID)
+		err = stepwell.Errorf(stepwell.CodeNotFound, "GET /api/v1/executions/"+x.ID+" shows it", "the execution %s is not a pipeline run: it has no lesson", x.ID)
 	}
 	return x, err
 }
@@ -160,7 +160,7 @@ func (r *Runs) page(ctx context.Context, q store.Filter) ([]store.Execution, err
 	}
 	id, perr := uuid.Parse(q.Before)
 	if perr != nil || id.Version() != 7 {
-		return nil, stepwell.Invalid("take next_cursor of the page before as it is", "the cursor is not one of this list")
+		return nil, stepwell.Invalid("use next_cursor of the previous page unchanged", "the cursor is not one of this list")
 	}
 	q.Before, q.To = "", time.Unix(id.Time().UnixTime())
 	return r.o.Store.Executions(ctx, q)

@@ -31,8 +31,8 @@ type Run struct {
 type State struct {
 	Reason        string `json:"reason,omitempty" doc:"How a failed run ended: failed, completed_with_failures, timed_out or cancelled; cancelling while it does." enum:"failed,completed_with_failures,timed_out,cancelled,cancelling"`
 	Message       string `json:"message,omitempty"`
-	StopRequested bool   `json:"stop_requested,omitempty" doc:"It was stopped: the step that was running begins anew with start."`
-	Held          string `json:"held,omitempty" doc:"Why it does not begin or go on, although it has not ended."`
+	StopRequested bool   `json:"stop_requested,omitempty" doc:"It was stopped: the step that was running starts over with start."`
+	Held          string `json:"held,omitempty" doc:"Why it does not begin or continue, although it has not ended."`
 }
 
 // LessonRef names the lesson of a run.

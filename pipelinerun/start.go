@@ -21,7 +21,7 @@ type StartRequest struct {
 	Pipeline string          `json:"pipeline_id,omitempty" maxLength:"255" doc:"Instead of pipeline_version_id: id or name of the pipeline."`
 	Number   int             `json:"version,omitempty" minimum:"0" maximum:"1000000" doc:"With pipeline_id. Defaults to the version that starts use."`
 	Params   resource.Object `json:"params,omitempty" doc:"Values of the pipeline's parameters."`
-	Window   int             `json:"window,omitempty" minimum:"0" maximum:"10000" doc:"With project_id: how many of these runs go on at once; the others are queued. Defaults to 100."`
+	Window   int             `json:"window,omitempty" minimum:"0" maximum:"10000" doc:"With project_id: how many of these runs continue at once; the others are queued. Defaults to 100."`
 	Reuse    bool            `json:"reuse,omitempty" doc:"Takes over the results of the first steps that have not changed since an earlier run of the pipeline for the lesson. POST …/preview tells which."`
 }
 

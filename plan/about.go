@@ -77,7 +77,7 @@ func (c *compiler) findSource(l *level, i int, steps []definition.Step, sequenti
 	default:
 		step, ok := l.graph.index[name]
 		if !ok || int(step) == i {
-			return stepwell.Invalid("", "the source %q is no other step beside it", name)
+			return stepwell.Invalid("", "the source %q is not another step next to it", name)
 		}
 		c.source = &origin{l, step}
 	}

@@ -89,7 +89,7 @@ func (c *compiler) spawners(g *Graph, steps []definition.Step) error {
 				}
 			}
 			if !found {
-				return stepwell.Invalid("", "step %s depends on %q, which is no step and which no step spawns", g.Steps[i].ID, token)
+				return stepwell.Invalid("", "step %s depends on %q, which is not a step and which no step spawns", g.Steps[i].ID, token)
 			}
 			g.Spawners = append(g.Spawners, Spawner{Name: token, Steps: from, Exact: exact})
 		}

@@ -26,7 +26,7 @@ func (p *Plan) Unchanged(of *Plan, why []string) (n int) {
 	}
 	for cut := n; cut >= 0; {
 		if cut = max(split(p.Graph, n), split(of.Graph, n)); cut >= 0 {
-			n, why[cut] = cut, "its stream has steps that run anew"
+			n, why[cut] = cut, "its stream has steps that run again"
 		}
 	}
 	for i := n; i < len(why); i++ {

@@ -83,8 +83,8 @@ func TestUnchangedStream(t *testing.T) {
 	}{
 		{stream, plain, []string{"", "", "", ""}, []string{}},
 		{stream, plain, []string{"", "", "", "x"}, []string{"x"}},
-		{stream, plain, []string{"", "", "x", ""}, []string{"its stream has steps that run anew", "x", "it is after step in"}},
-		{plain, stream, []string{"", "", "x", ""}, []string{"its stream has steps that run anew", "x", "it is after step in"}},
+		{stream, plain, []string{"", "", "x", ""}, []string{"its stream has steps that run again", "x", "it is after step in"}},
+		{plain, stream, []string{"", "", "x", ""}, []string{"its stream has steps that run again", "x", "it is after step in"}},
 		{plain, plain, []string{"", "", "x", ""}, []string{"x", "it is after step out"}},
 	} {
 		n := (&Plan{Graph: c.now}).Unchanged(&Plan{Graph: c.then}, c.why)

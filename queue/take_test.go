@@ -67,7 +67,7 @@ func TestAway(t *testing.T) {
 	}
 	pulled, err := q.Pull(t.Context(), 10)
 	if err != nil || len(pulled) != 1 || pulled[0].Idx != 2 {
-		t.Fatalf("pulled %+v, %v: the narrow queue is full, and what is away is not pulled", pulled, err)
+		t.Fatalf("pulled %+v, %v: the narrow queue is full, and what is unavailable is not pulled", pulled, err)
 	}
 	if err := q.Ack(t.Context(), first); err != nil {
 		t.Fatal(err)

@@ -282,7 +282,7 @@ func (r *Reporter) reset(ctx context.Context) error {
 		if err == nil || ctx.Err() != nil {
 			return nil
 		}
-		r.o.Log.WarnContext(ctx, "what is to be reported cannot be read; it is tried again", "receiver", r.o.Receiver.Name, "error", err)
+		r.o.Log.WarnContext(ctx, "pending reports cannot be read; it will be retried", "receiver", r.o.Receiver.Name, "error", err)
 		sleep(ctx, backoff(tries))
 	}
 }
@@ -376,7 +376,7 @@ func (r *Reporter) save(ctx context.Context) {
 		r.mu.Unlock()
 	}
 	if failed != nil && ctx.Err() == nil {
-		r.o.Log.WarnContext(ctx, "how far executions were reported cannot be stored; it is tried again", "receiver", r.o.Receiver.Name, "error", failed)
+		r.o.Log.WarnContext(ctx, "how far executions were reported cannot be stored; it will be retried", "receiver", r.o.Receiver.Name, "error", failed)
 	}
 }
 

@@ -327,7 +327,7 @@ func TestRemoved(t *testing.T) {
 		}
 		r.m.away = true
 		if err := r.reporter.Take(t.Context(), []trigger.Happened{{Kind: trigger.KindBegun, Execution: "x"}}); !store.IsAway(err) && !errors.Is(err, errAway) {
-			t.Errorf("while the store is away: %v", err)
+			t.Errorf("while the store is unavailable: %v", err)
 		}
 	})
 }

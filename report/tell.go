@@ -61,7 +61,7 @@ func (r *Reporter) settle(ctx context.Context, known *row, later time.Duration, 
 		known.tries++
 		if !r.away {
 			r.away = true
-			r.o.Log.WarnContext(ctx, "what happens to executions cannot be reported; it is tried again, and nothing is lost", "receiver", r.o.Receiver.Name, "execution", known.id, "error", err)
+			r.o.Log.WarnContext(ctx, "events of executions cannot be reported; it will be retried, and nothing is lost", "receiver", r.o.Receiver.Name, "execution", known.id, "error", err)
 		}
 		known.queued = true // nobody takes it before
 		time.AfterFunc(later, func() { r.again(known) })

@@ -43,7 +43,7 @@ func (t *Time) UnmarshalJSON(b []byte) error {
 	}
 	at, err := time.Parse(time.RFC3339Nano, text)
 	if err != nil {
-		return fmt.Errorf("%.40q is no time: write it like 2026-01-31T09:00:00Z", text)
+		return fmt.Errorf("%.40q is not a time: write it like 2026-01-31T09:00:00Z", text)
 	}
 	t.Time = at
 	return nil

@@ -45,7 +45,7 @@ func (s *Schedule) Backfill(from, to time.Time, limit int) ([]time.Time, error) 
 		if len(found) == limit {
 			return nil, &stepwell.Error{Code: stepwell.CodeLimit,
 				Message: fmt.Sprintf("the range has more than %d firings", limit),
-				Hint:    fmt.Sprintf("end it at %s, the first that is too many, and go on from there", at.Format(time.RFC3339))}
+				Hint:    fmt.Sprintf("end it at %s, the first that is too many, and continue from there", at.Format(time.RFC3339))}
 		}
 		found = append(found, at)
 	}

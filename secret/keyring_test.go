@@ -173,7 +173,7 @@ func TestLateKeyring(t *testing.T) {
 			t.Errorf("a digest without a key: %v", err)
 		}
 	}
-	if got := g.Seal(run, []byte("\"\u2983sealed: is no token\"")); string(got) != `"*** is no token"` {
+	if got := g.Seal(run, []byte("\"\u2983sealed: is not a token\"")); string(got) != `"*** is not a token"` {
 		t.Errorf("what looks sealed is kept as %s without a key", got)
 	}
 	if err := os.Remove(path); err != nil {

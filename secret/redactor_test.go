@@ -210,7 +210,7 @@ func TestRedactorFindsWhatWasCut(t *testing.T) {
 	if got := r.Text(run, long); !strings.HasPrefix(got, "*** and then ") {
 		t.Errorf("the end of a value at the beginning of a tail is shown: %.60q", got)
 	}
-	if got := r.Text(run, "ghp_0123456789 is no token"); got != "ghp_0123456789 is no token" {
+	if got := r.Text(run, "ghp_0123456789 is not a token"); got != "ghp_0123456789 is not a token" {
 		t.Errorf("a beginning in the middle of a text: %q", got)
 	}
 }

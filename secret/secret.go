@@ -38,7 +38,7 @@ func CheckName(name string) error {
 	if len(name) <= maxName && namePattern.MatchString(name) {
 		return nil
 	}
-	return &stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf("%.140q is no name of a secret", name),
+	return &stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf("%.140q is not a name of a secret", name),
 		Hint: "letters, digits, _ . and -, beginning with a letter or _, at most 128"}
 }
 

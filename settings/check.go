@@ -40,7 +40,7 @@ func (s *Server) Validate() error {
 		_, err = net.DefaultResolver.LookupPort(context.Background(), "tcp", port) // a number that fits, or a name
 	}
 	if err != nil || port == "" {
-		return stepwell.Invalid("write it like 127.0.0.1:8010, or :8010 for all addresses", "server.listen: %q is no address", s.Listen)
+		return stepwell.Invalid("write it like 127.0.0.1:8010, or :8010 for all addresses", "server.listen: %q is not an address", s.Listen)
 	}
 	if (s.TLS.Cert == "") != (s.TLS.Key == "") {
 		return stepwell.Invalid("give both, or none", "server.tls needs a cert and a key")
@@ -50,12 +50,12 @@ func (s *Server) Validate() error {
 	}
 	for name, base := range map[string]string{"base_url": s.BaseURL, "advertise": s.Advertise} {
 		if u, err := url.Parse(base); base != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.RawQuery != "") {
-			return stepwell.Invalid("write it like https://stepwell.example.org", "server.%s: %q is no base URL", name, base)
+			return stepwell.Invalid("write it like https://stepwell.example.org", "server.%s: %q is not a base URL", name, base)
 		}
 	}
 	for _, o := range s.CORS.Origins {
 		if u, err := url.Parse(o); err != nil || u.Scheme == "" || u.Host == "" || u.Path != "" {
-			return stepwell.Invalid("write it like https://app.example.org", "server.cors.origins: %q is no origin", o)
+			return stepwell.Invalid("write it like https://app.example.org", "server.cors.origins: %q is not an origin", o)
 		}
 	}
 	return nil
@@ -65,7 +65,7 @@ func (a *Auth) validate() error {
 	for _, text := range a.TrustedProxies {
 		if _, err := netip.ParsePrefix(text); err != nil {
 			if _, err := netip.ParseAddr(text); err != nil {
-				return stepwell.Invalid("write it like 10.1.0.0/16 or 10.1.2.3", "server.auth.trusted_proxies: %q is no network", text)
+				return stepwell.Invalid("write it like 10.1.0.0/16 or 10.1.2.3", "server.auth.trusted_proxies: %q is not a network", text)
 			}
 		}
 	}
@@ -86,13 +86,13 @@ func (l *Log) MinLevel() slog.Level { return logLevels[strings.ToLower(l.Level)]
 
 func (l *Log) validate() error {
 	if _, ok := logLevels[strings.ToLower(l.Level)]; !ok {
-		return stepwell.Invalid("debug, info, warn or error", "log.level: %q is no level", l.Level)
+		return stepwell.Invalid("debug, info, warn or error", "log.level: %q is not a level", l.Level)
 	}
 	switch l.Format {
 	case "", "json", "text":
 		return nil
 	}
-	return stepwell.Invalid("json or text", "log.format: %q is no format", l.Format)
+	return stepwell.Invalid("json or text", "log.format: %q is not a format", l.Format)
 }
 
 // Validate is CodeInvalid with the key.
@@ -122,7 +122,7 @@ func (t *Telemetry) validate() error {
 		return nil
 	}
 	if u, err := url.Parse(t.OTLPEndpoint); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return stepwell.Invalid("write it like http://localhost:4318", "telemetry.otlp_endpoint: %q is no URL", t.OTLPEndpoint)
+		return stepwell.Invalid("write it like http://localhost:4318", "telemetry.otlp_endpoint: %q is not a URL", t.OTLPEndpoint)
 	}
 	return nil
 }

@@ -137,7 +137,7 @@ func (s *Serving) port(lookup func(string) (string, bool), vars, from map[string
 	}
 	host, _, err := net.SplitHostPort(s.Server.Listen)
 	if err != nil {
-		return stepwell.Invalid("write it like 127.0.0.1:8010", "server.listen: %q is no address", s.Server.Listen)
+		return stepwell.Invalid("write it like 127.0.0.1:8010", "server.listen: %q is not an address", s.Server.Listen)
 	}
 	vars["STEPWELL_SERVER_LISTEN"], from["STEPWELL_SERVER_LISTEN"] = net.JoinHostPort(host, port), "SERVICE_PORT"
 	return nil

@@ -177,7 +177,7 @@ func ParseRef(ref string) (hash string, size int64, err error) {
 	raw, hexErr := hex.DecodeString(hash)
 	size, sizeErr := strconv.ParseInt(number, 10, 64)
 	if !ok || !cut || hexErr != nil || len(raw) != sha256.Size || hash != strings.ToLower(hash) || sizeErr != nil || size < 0 {
-		return "", 0, &stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf("%.100q is no reference to a blob", ref)}
+		return "", 0, &stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf("%.100q is not a reference to a blob", ref)}
 	}
 	return hash, size, nil
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // ErrAway is in the errors of callers that stopped waiting for a store that is away.
-var ErrAway = errors.New("the store is away")
+var ErrAway = errors.New("the store is unavailable")
 
 // AwayError is the reason why a database or the blobs are away, safe to show to any caller.
 type AwayError struct {

@@ -16,7 +16,7 @@ import (
 // ended; the checkpoint lists the completed branches, and the next attempt skips them.
 
 // errLost is the cause of the contexts of steps that do not go on.
-var errLost = errors.New("the step does not go on")
+var errLost = errors.New("the step does not continue")
 
 // enterSteps gives every step its context and skips steps that an earlier attempt completed.
 func (s *segment) enterSteps(ctx context.Context, done map[string]json.RawMessage) error {

@@ -116,7 +116,7 @@ func openCheckpoint(path string, h header, ends int, later func(*past) bool, war
 		if err := os.Rename(path, aside); err != nil {
 			return nil, nil, err
 		}
-		warn(fmt.Sprintf("the checkpoint is damaged (%s) and was set aside as %s; the stream begins anew", d, aside))
+		warn(fmt.Sprintf("the checkpoint is damaged (%s) and was set aside as %s; the stream starts over", d, aside))
 		err = fs.ErrNotExist
 	}
 	if errors.Is(err, fs.ErrNotExist) {

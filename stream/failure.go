@@ -106,14 +106,14 @@ func parseLimit(text string, strict bool) (limit, error) {
 	if percent, ok := strings.CutSuffix(l.text, "%"); ok {
 		p, err := strconv.ParseFloat(strings.TrimSpace(percent), 64)
 		if err != nil || !(p > 0 && p <= 100) {
-			return l, stepwell.Invalid(`give a number of items such as 10, or a share such as "5%" (above 0%, up to 100%)`, "max_failures %q is no share", text)
+			return l, stepwell.Invalid(`give a number of items such as 10, or a share such as "5%" (above 0%, up to 100%)`, "max_failures %q is not a share", text)
 		}
 		l.share = p / 100
 		return l, nil
 	}
 	n, err := strconv.ParseInt(l.text, 10, 64)
 	if err != nil || n < 0 {
-		return l, stepwell.Invalid(`give a number of items such as 10, or a share such as "5%"`, "max_failures %q is no number", text)
+		return l, stepwell.Invalid(`give a number of items such as 10, or a share such as "5%"`, "max_failures %q is not a number", text)
 	}
 	l.count = n
 	return l, nil
@@ -125,7 +125,7 @@ func (l *limit) check(failures, read int64, end bool) error {
 	case failures == 0:
 		return nil
 	case l.strict:
-		return tooMany("an item failed, and strict is set", "see the failure report; without strict, failed items are left behind and the stream goes on")
+		return tooMany("an item failed, and strict is set", "see the failure report; without strict, failed items are left behind and the stream continues")
 	case l.count >= 0 && failures > l.count:
 		return tooMany(fmt.Sprintf("%d items failed; max_failures is %s", failures, l.text), "see the failure report, or raise max_failures")
 	case l.share > 0 && (end || read >= shareFrom) && float64(failures) > l.share*float64(read):
@@ -177,7 +177,7 @@ func (s *segment) record(n *node, f Failure, where at) error {
 	if err := s.limit.check(total, max(s.read.Load(), total), false); err != nil {
 		if s.limit.strict && f.Err != nil {
 			err = tooMany(fmt.Sprintf("item %s failed, and strict is set: %s", r.Item, r.Message),
-				cmp.Or(stepwell.HintOf(f.Err), "without strict, failed items are left behind and the stream goes on"))
+				cmp.Or(stepwell.HintOf(f.Err), "without strict, failed items are left behind and the stream continues"))
 		}
 		return s.fail(n, err)
 	}

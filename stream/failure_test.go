@@ -45,8 +45,8 @@ func TestLimits(t *testing.T) {
 		{"9.5%", false, 1000, "max_failures is 9.5%"},
 		{"5%", false, 20, "2 of 20 items failed"},
 		{"", true, 1000, "item i9 failed, and strict is set: wrong"},
-		{"many", false, 10, `max_failures "many" is no number`},
-		{"0%", false, 10, `max_failures "0%" is no share`},
+		{"many", false, 10, `max_failures "many" is not a number`},
+		{"0%", false, 10, `max_failures "0%" is not a share`},
 	} {
 		t.Run(fmt.Sprint(c.limit, c.strict, c.items), func(t *testing.T) {
 			s := through(t.TempDir(), texts(0, c.items), streamtest.Collect("sink"), everyTenth)

@@ -90,7 +90,7 @@ func (s *segment) openRun(ctx context.Context) (*past, error) {
 			n.resumed = n.reached()
 		}
 	}
-	s.steps[0].host.Log(slog.LevelInfo, "the stream goes on where it was cut off")
+	s.steps[0].host.Log(slog.LevelInfo, "the stream continues where it was cut off")
 	return p, os.MkdirAll(s.data, 0o700)
 }
 

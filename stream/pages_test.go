@@ -158,6 +158,6 @@ func TestKeptPages(t *testing.T) {
 	}
 	clear(asked)
 	if mustRun(t, segment()); len(asked) != pages {
-		t.Errorf("a later run does not read anew: %v", asked)
+		t.Errorf("a later run does not read again: %v", asked)
 	}
 }

@@ -115,11 +115,11 @@ func (n *node) keepOutputs(outputs any) error {
 // commonOutputs are the outputs of every stream step, besides its module's own.
 var commonOutputs = []spec.Field{
 	{Name: "items_in", Type: spec.Integer, Doc: "How many items came to the step in this run."},
-	{Name: "items_out", Type: spec.Integer, Doc: "How many went on from it."},
+	{Name: "items_out", Type: spec.Integer, Doc: "How many continued from it."},
 	{Name: "items_failed", Type: spec.Integer, Doc: "How many failed in it."},
 	{Name: "items_dropped", Type: spec.Integer, Doc: "How many it left out: by its condition, or as repeated."},
 	{Name: "items_skipped", Type: spec.Integer, Doc: "How many it left out because an earlier run had done them."},
-	{Name: "items_resumed", Type: spec.Integer, Doc: "How many had come to it before a crash or a failed attempt, after which the stream went on; missing where there was none."},
+	{Name: "items_resumed", Type: spec.Integer, Doc: "How many had come to it before a crash or a failed attempt, after which the stream continued; missing where there was none."},
 	{Name: "items_not_found", Type: spec.Integer, Doc: "Of a source, in a retry: how many items that failed before it no longer has."},
 	{Name: "not_found", Type: spec.Array, Doc: "The first ten of these, with their place in the source, the step where they failed and why."},
 	{Name: "duration_seconds", Type: spec.Number, Doc: "How long it was at work."},

@@ -226,7 +226,7 @@ func TestOutputGone(t *testing.T) {
 	if diff := cmp.Diff(texts(0, 50), sink.Items()); diff != "" {
 		t.Error(diff)
 	}
-	if !slices.ContainsFunc(got.Lines, func(line string) bool { return strings.Contains(line, "begins anew") }) {
+	if !slices.ContainsFunc(got.Lines, func(line string) bool { return strings.Contains(line, "starts over") }) {
 		t.Errorf("no warning: %v", got.Lines)
 	}
 }

@@ -88,7 +88,7 @@ func (s *segment) begin(ctx context.Context) error {
 	}
 	n, err := s.open(ctx, p)
 	if errors.Is(err, ErrStateGone) && p.begun {
-		s.warn(n, "the output is not as the last run left it; the stream begins anew", slog.String("step", n.step.ID))
+		s.warn(n, "the output is not as the last run left it; the stream starts over", slog.String("step", n.step.ID))
 		s.close(ctx, err, false)
 		if err := errors.Join(s.dropPages(), s.forget()); err != nil {
 			return err

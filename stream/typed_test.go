@@ -42,7 +42,7 @@ func TestTyped(t *testing.T) {
 		t.Errorf("%v, %+v", problems, early)
 	}
 	if m.Check(map[string]any{"path": "{item_id}"}); early.Pending() {
-		t.Error("a pattern is no template")
+		t.Error("a pattern is not a template")
 	}
 	got, err := m.Open(t.Context(), &stream.Env{}, map[string]any{"path": "p", "sizes": []any{int64(1), int64(2)}})
 	if c, ok := got.(*typedConfig); err != nil || !ok || c.Path != "p" || len(c.Sizes) != 2 || !c.seen {

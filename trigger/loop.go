@@ -255,7 +255,7 @@ func (s *Schedules) write(ctx context.Context, due []*entry, states map[*entry]s
 	}
 	done, err := s.o.Objects.PutObjects(context.WithoutCancel(ctx), objects...)
 	if err != nil {
-		s.o.Log.ErrorContext(ctx, "what is due cannot be written down; it is tried again", "jobs", len(objects), "error", err)
+		s.o.Log.ErrorContext(ctx, "due firings cannot be stored; it will be retried", "jobs", len(objects), "error", err)
 		for _, e := range changed {
 			e.later(now)
 			if stepwell.CodeOf(err) == stepwell.CodeConflict {
@@ -347,7 +347,7 @@ func (s *Schedules) apply(ctx context.Context, st *start, now time.Time) {
 		if r.err != nil && !Permanent(r.err) {
 			e.state.failed(s.o.Hide(r.err.Error()), r.at)
 			e.later(now)
-			s.o.Log.WarnContext(ctx, "a job could not be started; it is tried again", "job", e.ID, "at", f.time(), "error", r.err)
+			s.o.Log.WarnContext(ctx, "a job could not be started; it will be retried", "job", e.ID, "at", f.time(), "error", r.err)
 			return
 		}
 		e.tries, e.retry, e.recheck = 0, time.Time{}, time.Time{}

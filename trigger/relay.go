@@ -63,7 +63,7 @@ func (e *LaterError) OrNil() error {
 }
 
 func (e *LaterError) Error() string {
-	return fmt.Sprintf("%d entries of the outbox are tried again later", len(e.Entries))
+	return fmt.Sprintf("%d entries of the outbox are retried later", len(e.Entries))
 }
 
 // relayPage is how many entries are read at once, and maxLater how many may be put off before the others wait too.
@@ -113,7 +113,7 @@ func (r *Relay) Run(ctx context.Context) error {
 		if err := r.runOnce(ctx); err != nil && ctx.Err() == nil {
 			pause = backoff(tries)
 			tries++
-			r.log.WarnContext(ctx, "what has happened could not be passed on; it is tried again", "error", err, "pause", pause)
+			r.log.WarnContext(ctx, "events could not be delivered; it will be retried", "error", err, "pause", pause)
 		} else {
 			tries = 0
 		}
@@ -234,7 +234,7 @@ func (r *Relay) take(ctx context.Context, i int, sink Sink, list []Happened, off
 		}
 		p.sinks[i] = true
 		if p.tries == 0 {
-			r.log.WarnContext(ctx, "something that has happened could not be passed on; it is tried again, and what comes behind it does not wait", "kind", p.Kind,
+			r.log.WarnContext(ctx, "an event could not be delivered; it will be retried, and what comes behind it does not wait", "kind", p.Kind,
 				"execution", p.Execution, "error", why)
 		}
 	}

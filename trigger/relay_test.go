@@ -103,7 +103,7 @@ func TestRelayPutsOff(t *testing.T) {
 		pass(time.Minute)
 		want("in the end", "a c d b", "b c d a b")
 
-		second.failing(errors.New("the store is away"))
+		second.failing(errors.New("the store is unavailable"))
 		ended(t, r.store, "e", "", stepwell.ExecutionCompleted)
 		relay.Wake()
 		want("as long as a sink fails", "a c d b e", "b c d a b", "e")

@@ -49,7 +49,7 @@ func (s *Store) Append(ctx context.Context, id string, offset int64, body io.Rea
 	}
 	defer free()
 	if h.Offset != offset {
-		return nil, refuse(http.StatusConflict, stepwell.CodeConflict, "ask for the offset (HEAD) and go on there", "the upload is at offset "+strconv.FormatInt(h.Offset, 10))
+		return nil, refuse(http.StatusConflict, stepwell.CodeConflict, "ask for the offset (HEAD) and continue there", "the upload is at offset "+strconv.FormatInt(h.Offset, 10))
 	}
 	if h.Done {
 		return h.shown(), nil
@@ -219,7 +219,7 @@ func (w *writer) fenced(err error) error {
 		return err
 	}
 	w.h.record = w.before
-	return refuse(http.StatusConflict, stepwell.CodeConflict, "ask for the offset (HEAD) and go on there", "another request has written to the upload")
+	return refuse(http.StatusConflict, stepwell.CodeConflict, "ask for the offset (HEAD) and continue there", "another request has written to the upload")
 }
 
 // finish stores the rest and makes the file the lesson's media: one transaction, before which the upload is not whole.

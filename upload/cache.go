@@ -110,7 +110,7 @@ func (c *Cache) room(ctx context.Context, ref string) (size int64, err error) {
 			}
 		}
 		if oldest == "" {
-			return 0, stepwell.Errorf(stepwell.CodeUnavailable, "it is tried again; a larger limit is the setting uploads.cache_bytes", "the media cache is full of files in use")
+			return 0, stepwell.Errorf(stepwell.CodeUnavailable, "it will be retried; a larger limit is the setting uploads.cache_bytes", "the media cache is full of files in use")
 		}
 		c.evict(oldest)
 	}

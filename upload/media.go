@@ -38,7 +38,7 @@ func refOf(hash []byte, size int64) string {
 
 func loadManifest(ctx context.Context, blobs Loader, ref string) (*manifest, error) {
 	if size, ok := store.RefSize(ref); !ok || size > maxBytes/ChunkBytes*150+1000 {
-		return nil, stepwell.Invalid("", "%s is no reference to a file", stepwell.Clip(ref, 100))
+		return nil, stepwell.Invalid("", "%s is not a reference to a file", stepwell.Clip(ref, 100))
 	}
 	raw, err := blobs.Load(ctx, ref)
 	if err != nil {
@@ -46,7 +46,7 @@ func loadManifest(ctx context.Context, blobs Loader, ref string) (*manifest, err
 	}
 	m := &manifest{}
 	if err := json.Unmarshal(raw, m); err != nil || int64(len(m.Chunks)) != (m.Bytes+ChunkBytes-1)/ChunkBytes {
-		return nil, stepwell.Invalid("", "%s is no reference to a file", stepwell.Clip(ref, 100))
+		return nil, stepwell.Invalid("", "%s is not a reference to a file", stepwell.Clip(ref, 100))
 	}
 	return m, nil
 }

@@ -153,7 +153,7 @@ func (s *Handler) Patch(w http.ResponseWriter, r *http.Request, id string) {
 		return
 	}
 	if r.Header.Get("Content-Type") != octets {
-		s.Fail(w, r, refuse(http.StatusUnsupportedMediaType, stepwell.CodeInvalid, "send Content-Type: "+octets, "the body is no part of a file"))
+		s.Fail(w, r, refuse(http.StatusUnsupportedMediaType, stepwell.CodeInvalid, "send Content-Type: "+octets, "the body is not a part of a file"))
 		return
 	}
 	offset, err := number(r.Header, "Upload-Offset")
@@ -235,7 +235,7 @@ func draftOf(h http.Header) (*Draft, error) {
 func number(h http.Header, name string) (int64, error) {
 	n, err := strconv.ParseInt(h.Get(name), 10, 64)
 	if err != nil || n < 0 || len(h.Values(name)) != 1 {
-		return 0, stepwell.Invalid("a whole number from 0", "%s: %q is no number of bytes", name, stepwell.Clip(h.Get(name), 40))
+		return 0, stepwell.Invalid("a whole number from 0", "%s: %q is not a number of bytes", name, stepwell.Clip(h.Get(name), 40))
 	}
 	return n, nil
 }
@@ -300,9 +300,9 @@ func broken(err error) error {
 	case err == nil || stepwell.CodeOf(err) != stepwell.CodeInternal:
 		return err
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return refuse(http.StatusRequestTimeout, stepwell.CodeTimeout, "ask for the offset (HEAD) and go on there", "the bytes did not come in time")
+		return refuse(http.StatusRequestTimeout, stepwell.CodeTimeout, "ask for the offset (HEAD) and continue there", "the bytes did not come in time")
 	case errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.ErrClosedPipe):
-		return stepwell.Invalid("ask for the offset (HEAD) and go on there", "the body was cut off")
+		return stepwell.Invalid("ask for the offset (HEAD) and continue there", "the body was cut off")
 	}
 	return err
 }

@@ -192,7 +192,7 @@ func (s *Store) Create(ctx context.Context, d *Draft, actor string) (*Upload, er
 		return nil, s.tooLarge()
 	}
 	if others, err := s.List(ctx, d.Lesson); err != nil || len(others) >= maxUnfinished {
-		return nil, cmp.Or(err, error(&stepwell.Error{Code: stepwell.CodeLimit, Message: "the lesson has " + strconv.Itoa(len(others)) + " unfinished uploads", Hint: "go on with one of them, or delete some"}))
+		return nil, cmp.Or(err, error(&stepwell.Error{Code: stepwell.CodeLimit, Message: "the lesson has " + strconv.Itoa(len(others)) + " unfinished uploads", Hint: "continue with one of them, or delete some"}))
 	}
 	id, err := uuid.NewV7()
 	if err != nil {

@@ -263,7 +263,7 @@ func TestStartOfUnnamedHandler(t *testing.T) {
 
 // TestPictureOfApproval: a step that waits for an approval says what it asks, and how it is decided stays on the screen.
 func TestPictureOfApproval(t *testing.T) {
-	d, problems := definition.Parse([]byte("name: asks\nsteps:\n  - {id: ask, action: util.approval, params: {message: 'Go on?'}}\n"), definition.ParseOptions{})
+	d, problems := definition.Parse([]byte("name: asks\nsteps:\n  - {id: ask, action: util.approval, params: {message: 'Continue?'}}\n"), definition.ParseOptions{})
 	if err := problems.Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -277,9 +277,9 @@ func TestPictureOfApproval(t *testing.T) {
 	if len(told) != 1 || told[0] != "ask" || tracker.Execution() != "x" {
 		t.Fatalf("told of %q of %s", told, tracker.Execution())
 	}
-	tracker.Asks("ask", "Go on?", "stepwell approvals approve x.ask")
+	tracker.Asks("ask", "Continue?", "stepwell approvals approve x.ask")
 	v.draw(time.Now(), false)
-	for _, want := range []string{"ask waits for an approval: Go on?  Decide: stepwell approvals approve x.ask\n", "◷ ask       waits for an approval: Go on?\n"} {
+	for _, want := range []string{"ask waits for an approval: Continue?  Decide: stepwell approvals approve x.ask\n", "◷ ask       waits for an approval: Continue?\n"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is missing in\n%s", want, out)
 		}

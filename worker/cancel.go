@@ -188,7 +188,7 @@ func (p *Pool) cancelled(a *attempt, w *store.OutsideWork, err error) {
 	if err == nil {
 		a.host.Log(slog.LevelInfo, "the work going on elsewhere was cancelled")
 	} else {
-		a.host.Log(slog.LevelError, "the work going on elsewhere could not be cancelled: "+err.Error())
+		a.host.Log(slog.LevelError, "the external work could not be cancelled: "+err.Error())
 	}
 	if err := p.o.Records.DeleteOutsideWork(context.Background(), w.Execution, w.Step, w.Epoch); err != nil {
 		p.o.Log.Warn("work that was cancelled will be cancelled again", "execution", w.ExecutionID, "step", w.StepKey, "error", err)
@@ -203,9 +203,9 @@ func (p *Pool) cancelLater(a *attempt, w *store.OutsideWork, err error) {
 	w.Next = now.Add(min(cancelBackoff<<min(w.Tries-1, 20), maxCancelPause))
 	if now.Sub(w.Since) >= cancelFor {
 		w.Next = time.Time{}
-		a.host.Log(slog.LevelError, "the work going on elsewhere could not be cancelled for a day and may still go on: "+err.Error())
+		a.host.Log(slog.LevelError, "the external work could not be cancelled for a day and may still be running: "+err.Error())
 	} else if w.Tries == 1 {
-		a.host.Log(slog.LevelWarn, "the work going on elsewhere could not be cancelled, trying again: "+err.Error())
+		a.host.Log(slog.LevelWarn, "the external work could not be cancelled, retrying: "+err.Error())
 	}
 	if err := p.o.Records.PutOutsideWork(context.Background(), *w); err != nil { // the old row serves as well
 		p.o.Log.Warn("a failed call of Cancel was not recorded", "execution", w.ExecutionID, "step", w.StepKey, "error", err)
@@ -301,7 +301,7 @@ func (p *Pool) loadOutside(ctx context.Context, mine func(*store.OutsideWork) bo
 			return
 		}
 		if err != nil {
-			p.o.Log.Error("the work to be cancelled cannot be read, trying again", "error", err)
+			p.o.Log.Error("the work to be cancelled cannot be read, retrying", "error", err)
 			select {
 			case <-ctx.Done():
 				return

@@ -245,7 +245,7 @@ func TestCancelAtARestart(t *testing.T) {
 // A drain waits for the calls of Cancel, and their messages are in the step's log.
 func TestCancelIsLogged(t *testing.T) {
 	for name, fault := range map[string]error{"was cancelled": nil, "could not be cancelled: no such job": action.Fail(errors.New("no such job")),
-		"could not be cancelled, trying again: away": errors.New("away")} {
+		"could not be cancelled, retrying: away": errors.New("away")} {
 		e := newExternal(t)
 		e.slow, e.fault, e.repeats = make(chan struct{}), fault, strings.HasSuffix(name, "away")
 		r := newRig(t, app.Options{}, e.action())

@@ -74,7 +74,7 @@ func (h *host) Log(level slog.Level, message string, attrs ...slog.Attr) {
 		first := h.tail.add(line, h.a.r.o.TailLines)
 		h.mu.Unlock()
 		if first {
-			h.a.r.o.Lines(h.line(slog.LevelWarn, fmt.Sprintf("the log goes on after %d lines: its last %d come when the attempt ends", h.a.r.o.HeadLines, h.a.r.o.TailLines), nil))
+			h.a.r.o.Lines(h.line(slog.LevelWarn, fmt.Sprintf("the log continues after %d lines: its last %d come when the attempt ends", h.a.r.o.HeadLines, h.a.r.o.TailLines), nil))
 		}
 	}
 }

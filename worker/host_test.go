@@ -142,7 +142,7 @@ func TestLogLimits(t *testing.T) {
 	if len(lines) != 6002 {
 		t.Fatalf("%d lines", len(lines))
 	}
-	if m := lines[5000].Message; m != "the log goes on after 5000 lines: its last 1000 come when the attempt ends" {
+	if m := lines[5000].Message; m != "the log continues after 5000 lines: its last 1000 come when the attempt ends" {
 		t.Errorf("after the first lines it says %q", m)
 	}
 	if m := lines[5001].Message; !strings.HasPrefix(m, "4005 lines were left out here") {

@@ -106,7 +106,7 @@ func (a *attempt) cutOff(err, cause error) bool {
 func (a *attempt) returned(out any, err, cause error) engine.Event {
 	switch {
 	case err != nil && a.cutOff(err, cause):
-		return a.deferred(awayPause, stepwell.CodeUnavailable, "put back, because the store was away")
+		return a.deferred(awayPause, stepwell.CodeUnavailable, "put back, because the store was unavailable")
 	case cause == errDeadline && err == nil:
 		err = errDeadline // late results are dropped
 	case cause == errDeadline:

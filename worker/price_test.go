@@ -38,7 +38,7 @@ func TestPrice(t *testing.T) {
 	}
 	a.Task.State = []byte("{}")
 	if got := price(make([]byte, 2001)); got != 1000 {
-		t.Errorf("an attempt that goes on costs %d, want 1000: its call has been counted", got)
+		t.Errorf("an attempt that continues costs %d, want 1000: its call has been counted", got)
 	}
 	r.o.Price = nil
 	if got := price([]byte("{}")); got != 0 {

@@ -210,7 +210,7 @@ func (a *attempt) render() error {
 	}
 	params, ok := v.(map[string]any)
 	if !ok && v != nil {
-		return stepwell.Invalid("", "params are no object")
+		return stepwell.Invalid("", "params are not an object")
 	}
 	if t.Step.Members() == nil && (t.Params != nil && act.Secretive() || t.Params == nil && t.Step.Params != nil && !t.Step.Params.Static()) {
 		if a.Input, err = recordInput(params, act); err != nil {

@@ -122,7 +122,7 @@ func Example_once() {
 				return nil, err
 			}
 			if call.Attempt == 1 {
-				return nil, errors.New("the mail server is away")
+				return nil, errors.New("the mail server is unavailable")
 			}
 			return map[string]any{"receipt": receipt}, nil
 		}),

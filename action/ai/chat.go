@@ -207,11 +207,11 @@ func chatSpec() spec.Spec {
 }
 
 const chatDoc = `Requests go out as those of ` + "`util.http`" + ` do: only to addresses that are allowed, within the limits of the settings, and what
-is tried again, put back (429 and 503 with Retry-After) or given up is in its table. The answer is at most 16 MiB.
+is retried, put back (429 and 503 with Retry-After) or given up is in its table. The answer is at most 16 MiB.
 
 With ` + "`schema`" + ` the answer must be JSON that fits it; a Markdown fence around it is taken off. One that does not fit uses up the attempt: the
 next one is asked with the answer and what is wrong with it at the end of the conversation. The tokens of every attempt count. The schema may refer to
 its own parts only. ` + "`json_schema`" + ` is what OpenAI and most others understand; ` + "`json_object` and `prompt`" + ` are for services that do not.
 
 A model that asks for tools ends the step with ` + "`tool_calls`" + `: a later step does what they say, and another ai.chat has the conversation so far in
-` + "`messages`" + `. A model that refuses to answer fails the step for good.`
+` + "`messages`" + `. A model that refuses to answer fails the step permanently.`

@@ -133,7 +133,7 @@ func transcribeSpec() spec.Spec {
 		Name:    "ai.transcribe",
 		Summary: "Has a recording written down, at any service with OpenAI's transcriptions.",
 		Doc: "The file is read while it is sent, whatever its size; services have limits of their own (25 MB at OpenAI). Requests go out as those of `util.http` do, and what " +
-			"is tried again, put back (429 and 503 with Retry-After) or given up is in its table. The answer is at most 16 MiB.",
+			"is retried, put back (429 and 503 with Retry-After) or given up is in its table. The answer is at most 16 MiB.",
 		Timeout: 30 * time.Minute,
 		Retry:   policy,
 		Examples: []spec.Example{{Title: "a lesson", YAML: "id: transcribe\naction: ai.transcribe\nparams:\n  url: https://api.openai.com/v1\n  key: \"{{ secrets.openai }}\"\n" +

@@ -169,7 +169,7 @@ func join(list []any, separator string) (any, error) {
 	for i, element := range list {
 		switch element.(type) {
 		case nil, []any, map[string]any:
-			return nil, fmt.Errorf("element %d is %s, which is no text", i, typeName(element))
+			return nil, fmt.Errorf("element %d is %s, which is not text", i, typeName(element))
 		}
 		if i > 0 {
 			b.WriteString(separator)

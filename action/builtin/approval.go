@@ -18,15 +18,15 @@ func approval(now func() time.Time) action.Action {
 			Name:    "util.approval",
 			Aliases: []string{"approval"},
 			Summary: "Waits until somebody approves or rejects.",
-			Doc: "The wait holds no worker and goes on over restarts of Stepwell. The first decision counts. Without `timeout_seconds` only the step's " +
+			Doc: "The wait holds no worker and survives restarts of Stepwell. The first decision counts. Without `timeout_seconds` only the step's " +
 				"own timeout ends the wait.",
 			Params: spec.FieldsOf[approvalParams](),
 			Outputs: []spec.Field{
 				{Name: "approved", Type: spec.Boolean, Doc: "The decision."},
-				{Name: "by", Type: spec.String, Doc: "Who decided; empty when nobody did."},
+				{Name: "by", Type: spec.String, Doc: "Who decided; empty if no person did."},
 				{Name: "comment", Type: spec.String, Doc: "What they said."},
 				{Name: "decided_at", Type: spec.Time, Doc: "When."},
-				{Name: "automatic", Type: spec.Boolean, Doc: "Whether it is the default, because nobody decided in time."},
+				{Name: "automatic", Type: spec.Boolean, Doc: "Whether it is the default, because no decision came in time."},
 			},
 			Examples: []spec.Example{{Title: "before it goes public", YAML: "id: release\naction: util.approval\ndepends_on: [build]\nparams:\n" +
 				"  message: \"Publish version {{ params.version }}?\"\n  approvers: [anna, ben]\n  timeout_seconds: 86400\n  default: reject"}},
@@ -82,7 +82,7 @@ func (h approvalHandler) Poll(_ context.Context, call *action.Call) (any, error)
 	}
 	approved := q.Default == "approve"
 	if !approved && q.Reject != "continues" {
-		return nil, action.Fail(&stepwell.Error{Code: stepwell.CodeFailed, Message: "rejected, because nobody decided in time"})
+		return nil, action.Fail(&stepwell.Error{Code: stepwell.CodeFailed, Message: "rejected, because no decision came in time"})
 	}
 	return map[string]any{"approved": approved, "by": "", "comment": "", "decided_at": h.now().UTC().Format(stamp), "automatic": true}, nil
 }

@@ -35,9 +35,9 @@ func TestApprovalAsks(t *testing.T) {
 		set             params
 		resume, require bool
 	}{
-		"plain":          {params{}, false, true},
-		"default":        {params{"default": "reject"}, true, true},
-		"goes on anyway": {params{"reject": "continues", "default": "approve"}, true, false},
+		"plain":            {params{}, false, true},
+		"default":          {params{"default": "reject"}, true, true},
+		"continues anyway": {params{"reject": "continues", "default": "approve"}, true, false},
 	} {
 		c := call
 		c.Params = params{}

@@ -60,7 +60,7 @@ func wantFail(t *testing.T, r actiontest.Result, text string) {
 		t.Fatalf("got error %v, want one with %q", r.Err, text)
 	}
 	if !action.IsFail(r.Err) && stepwell.CodeOf(r.Err) != stepwell.CodeInvalid {
-		t.Errorf("error %v would be tried again", r.Err)
+		t.Errorf("error %v would be retried", r.Err)
 	}
 }
 

@@ -54,7 +54,7 @@ const execDoc = "**Outputs.** The program writes its outputs to the file that `S
 	"name what the setting `exec.pass_env` lists. docs/security.md says more.\n\n" +
 	"**Log.** Both output streams go to the step's log line by line while the program runs, cut at 16 KiB a line, with the " +
 	"attribute `stream`.\n\n" +
-	"**End.** An exit code that is no success fails the attempt with the last lines of standard error as the message. On a cancel or " +
+	"**End.** An exit code that is not a success fails the attempt with the last lines of standard error as the message. On a cancel or " +
 	"a timeout the program and everything it started get SIGTERM and, after the grace time, SIGKILL. What is still running when " +
 	"the program itself has ended is killed too, after the same time (a second at least) if it still holds the output open. A process " +
 	"that leaves the process group (setsid) escapes. When Stepwell itself is killed, its commands run on; on Linux the process that takes the " +

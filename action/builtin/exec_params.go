@@ -37,7 +37,7 @@ type CommandFields struct {
 	Shell        string         `json:"shell" default:"sh" doc:"The program that runs a line, called with ´-c´."`
 	SuccessCodes []int          `json:"success_codes" minimum:"0" maximum:"255" default:"[0]" doc:"Exit codes that complete the step."`
 	SkipCodes    []int          `json:"skip_exit_codes" minimum:"0" maximum:"255" doc:"Exit codes that end the step as skipped."`
-	RetryCodes   []int          `json:"retry_exit_codes" minimum:"0" maximum:"255" doc:"Exit codes that may be tried again; given, every other one fails the step for good."`
+	RetryCodes   []int          `json:"retry_exit_codes" minimum:"0" maximum:"255" doc:"Exit codes that may be retried; given, every other one fails the step permanently."`
 	Capture      bool           `json:"capture" default:"true" doc:"Whether standard output may become an output."`
 	GraceSeconds float64        `json:"grace_seconds" default:"5" minimum:"0" maximum:"300" doc:"Time between asking the program to end and killing it."`
 }
@@ -83,7 +83,7 @@ func readExecParams(params map[string]any) (execParams, []error) {
 	}
 	for _, name := range p.PassEnv {
 		if strings.ContainsAny(name, "=\x00") || name == "" {
-			problems = append(problems, action.Invalid("", "pass_env: %q is no name of a variable", name))
+			problems = append(problems, action.Invalid("", "pass_env: %q is not a name of a variable", name))
 		}
 	}
 	return p, problems
@@ -150,7 +150,7 @@ func stdinOf(params map[string]any) ([]byte, error) {
 
 func envEntry(name string, value any) (string, error) {
 	if name == "" || strings.ContainsAny(name, "=\x00") {
-		return "", action.Invalid("", "env: %q is no name of a variable", name)
+		return "", action.Invalid("", "env: %q is not a name of a variable", name)
 	}
 	if slices.Contains(reservedEnv, name) {
 		return "", action.Invalid("choose another name", "env.%s: is set by Stepwell itself", name)

@@ -82,7 +82,7 @@ func TestExecOutputFileRefused(t *testing.T) {
 			got := sh(t, test.line)
 			wantFail(t, got, test.text)
 			if !action.IsFail(got.Err) {
-				t.Errorf("%v would be tried again", got.Err)
+				t.Errorf("%v would be retried", got.Err)
 			}
 		})
 	}
@@ -174,7 +174,7 @@ func TestExecDir(t *testing.T) {
 func TestExecExitCodes(t *testing.T) {
 	got := sh(t, "echo to stdout; for i in 1 2 3 4 5 6 7 8 9 10 11 12; do echo line $i >&2; done; exit 3")
 	if stepwell.CodeOf(got.Err) != stepwell.CodeFailed || action.IsFail(got.Err) {
-		t.Fatalf("got %v, want a failure that may be tried again", got.Err)
+		t.Fatalf("got %v, want a failure that may be retried", got.Err)
 	}
 	if text := got.Err.Error(); !strings.HasPrefix(text, "the command ended with exit code 3: line 3\n") || !strings.HasSuffix(text, "\nline 12") {
 		t.Errorf("message %q", text)
@@ -192,7 +192,7 @@ func TestExecExitCodes(t *testing.T) {
 		t.Errorf("got %v, want a skip", got.Err)
 	}
 	if got = sh(t, "exit 75", skip); got.Err == nil || action.IsFail(got.Err) {
-		t.Errorf("exit code 75: %v, want a failure that may be tried again", got.Err)
+		t.Errorf("exit code 75: %v, want a failure that may be retried", got.Err)
 	}
 	if got = sh(t, "exit 1", skip); !action.IsFail(got.Err) {
 		t.Errorf("exit code 1: %v, want a failure for good", got.Err)

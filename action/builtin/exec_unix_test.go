@@ -248,7 +248,7 @@ func TestExecFlood(t *testing.T) {
 				t.Errorf("stdout has %d bytes, truncated %v", len(text), outputs["stdout_truncated"])
 			}
 			if f.invalid.Load() {
-				t.Error("a line is no valid text")
+				t.Error("a line is not valid text")
 			}
 			if f.longest.Load() > 3*maxLine+100 {
 				t.Errorf("a line has %d bytes", f.longest.Load())

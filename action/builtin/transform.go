@@ -52,7 +52,7 @@ const transformDoc = `| operation | input | result |
 | pick, omit | an object, or a list of objects | with only, or without, the members in ` + "`keys`" + ` |
 | merge | a list of objects | one object; of equal keys the last value wins |
 
-Integers stay integers. An input that does not fit fails the step for good.`
+Integers stay integers. An input that does not fit fails the step permanently.`
 
 // operation is one way to make a value; its error is about the input.
 type operation func(input any, p operands) (any, error)

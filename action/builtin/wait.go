@@ -21,7 +21,7 @@ func wait(now func() time.Time) action.Action {
 			Aliases: []string{"delay"},
 			Summary: "Waits for a time to pass or to come.",
 			Doc: "Exactly one of `seconds`, `duration` and `until` says how long, at most one year. The wait is stored: " +
-				"it holds no worker and goes on over restarts of Stepwell. A time of zero, or in the past, ends it at once.",
+				"it holds no worker and survives restarts of Stepwell. A time of zero, or in the past, ends it at once.",
 			Params: []spec.Field{
 				{Name: "seconds", Type: spec.Number, Min: ptr(0), Max: ptr(maxWait.Seconds()), Doc: "How long, in seconds."},
 				{Name: "duration", Type: spec.Duration, Doc: "How long, such as `1h30m`, or a number of seconds."},

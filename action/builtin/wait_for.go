@@ -19,7 +19,7 @@ func waitFor(now func() time.Time) action.Action {
 			Name:    "util.wait_for",
 			Summary: "Waits for an event from outside.",
 			Doc: "The step ends with the data of the first event that has its key, also of one that came before the step began to wait and that no " +
-				"step has taken since. All steps that wait for a key when its event comes end with it. The wait holds no worker and goes on over restarts " +
+				"step has taken since. All steps that wait for a key when its event comes end with it. The wait holds no worker and survives restarts " +
 				"of Stepwell. Without `timeout_seconds` only the step's own timeout ends it.",
 			Params: []spec.Field{
 				{Name: "event", Type: spec.String, Required: true, Min: ptr(1), Max: ptr(1000), Doc: "The key of the event, such as `order-{{ params.id }}`."},

@@ -27,7 +27,7 @@ func waitUntil(now func() time.Time) action.Action {
 			Aliases: []string{"wait_until"},
 			Summary: "Waits until a time of day, a date or for some hours, and says when it woke up.",
 			Doc: "Exactly one of `duration_hours` and `until_time` says how long, at most one week; `util.wait` can wait for a year. The " +
-				"wait is stored: it holds no worker and goes on over restarts of Stepwell.\n\nA time of day is the next one that comes in `timezone`: " +
+				"wait is stored: it holds no worker and survives restarts of Stepwell.\n\nA time of day is the next one that comes in `timezone`: " +
 				"one that a change of clocks skips is reached when the clocks have changed, one that comes twice counts the first time. " +
 				"A date without an offset is meant in `timezone`. One in the past ends the step at once.",
 			Params: []spec.Field{
@@ -38,8 +38,8 @@ func waitUntil(now func() time.Time) action.Action {
 			Outputs: []spec.Field{
 				{Name: "waited", Type: spec.Boolean, Doc: "Whether there was something to wait for."},
 				{Name: "scheduled_wake_time", Type: spec.Time, Doc: "The time that was waited for, in UTC."},
-				{Name: "actual_wake_time", Type: spec.Time, Doc: "When the step went on, in UTC."},
-				{Name: "wait_duration_seconds", Type: spec.Number, Doc: "From when the step started to when it went on."},
+				{Name: "actual_wake_time", Type: spec.Time, Doc: "When the step continued, in UTC."},
+				{Name: "wait_duration_seconds", Type: spec.Number, Doc: "From when the step started to when it continued."},
 			},
 			Examples: []spec.Example{
 				{Title: "the next evening", YAML: "id: evening\naction: util.wait_until\nparams: {until_time: \"18:30\", timezone: Europe/Berlin}"},

@@ -30,12 +30,12 @@ func while(actions *action.Registry, now func() time.Time) action.Action {
 			Summary: "Repeats an action as long as a condition on its result holds.",
 			Doc: "The action runs once before the condition is looked at; the condition, and from the second time on the `action_params`, know " +
 				"the outputs of the last run as `result` and the number of runs so far as `iteration`. A condition that still holds after " +
-				"`max_iterations` runs, or when `timeout_seconds` have passed, fails the step for good.\n\nWhat has been done is stored after every " +
-				"run: between two runs the step holds no worker, and after a crash it goes on with the run that was under way. A run that " +
-				"fails fails the step; a retry begins anew, a rate limit does not. The step's own `timeout_seconds` is for each run.\n\n" +
+				"`max_iterations` runs, or when `timeout_seconds` have passed, fails the step permanently.\n\nWhat has been done is stored after every " +
+				"run: between two runs the step holds no worker, and after a crash it continues with the run that was under way. A run that " +
+				"fails fails the step; a retry starts over, a rate limit does not. The step's own `timeout_seconds` is for each run.\n\n" +
 				"An action that waits, spawns steps or must not run twice after a crash cannot be repeated, nor can a loop.",
 			Params: []spec.Field{
-				{Name: "condition", Type: spec.Any, Required: true, Raw: true, Bare: true, Names: []string{"result", "iteration"}, Doc: "An expression over `result`, with or without {{ }}: the loop goes on while it holds."},
+				{Name: "condition", Type: spec.Any, Required: true, Raw: true, Bare: true, Names: []string{"result", "iteration"}, Doc: "An expression over `result`, with or without {{ }}: the loop continues while it is true."},
 				{Name: "action", Type: spec.String, Required: true, Min: ptr(1), Doc: "Name of the action to repeat."},
 				{Name: "action_params", Type: spec.Object, Raw: true, Doc: "Its parameters, evaluated before every run."},
 				{Name: "max_iterations", Type: spec.Integer, Default: 100, Min: ptr(1), Max: ptr(maxIterations), Doc: "How often it may run."},
@@ -255,12 +255,12 @@ func (h whileHandler) again(call *action.Call, loop lap) error {
 	limit, delay := wholeOr(call.Params["max_iterations"], 100), secondsOf(call.Params["delay_seconds"])
 	if loop.Iterations >= limit {
 		return action.Fail(&stepwell.Error{Code: stepwell.CodeLimit, Message: fmt.Sprintf("the condition still holds after %d runs", loop.Iterations),
-			Hint: "raise max_iterations, or check the condition: the loop goes on while it holds"})
+			Hint: "raise max_iterations, or check the condition: the loop continues while it is true"})
 	}
 	at := h.now().Add(delay)
 	if whole := secondsOf(call.Params["timeout_seconds"]); whole > 0 && at.Sub(loop.Start) > whole {
 		return action.Fail(&stepwell.Error{Code: stepwell.CodeTimeout, Message: fmt.Sprintf("the condition still holds after %d runs and timeout_seconds: %v", loop.Iterations, whole),
-			Hint: "raise timeout_seconds, or check the condition: the loop goes on while it holds"})
+			Hint: "raise timeout_seconds, or check the condition: the loop continues while it is true"})
 	}
 	call.Host.Progress(float64(loop.Iterations)/float64(limit), fmt.Sprintf("%d runs", loop.Iterations))
 	return action.Poll(at, "", loop)

@@ -103,7 +103,7 @@ func (s *session) fill(ctx context.Context, w *watcher, commit string) (err erro
 			return err
 		}
 		// The cache is broken: begin anew.
-		s.call.Log("the cached repository is fetched anew: " + err.Error())
+		s.call.Log("the cached repository is fetched again: " + err.Error())
 		if err := errors.Join(os.RemoveAll(s.cache()), os.RemoveAll(filepath.Join(s.tree, ".git"))); err != nil {
 			return &stepwell.Error{Code: stepwell.CodeUnavailable, Message: "the cache of repositories", Err: err}
 		}

@@ -116,7 +116,7 @@ func describe() spec.Spec {
 }
 
 const doc = "**Which commit.** The first attempt asks the server where `ref` is and records the commit; every later attempt of the step, also after a crash, " +
-	"uses that commit, wherever the branch has gone meanwhile. A restart of the step asks anew. Each attempt asks the server whether the credential still opens the repository.\n\n" +
+	"uses that commit, wherever the branch has gone meanwhile. A restart of the step asks again. Each attempt asks the server whether the credential still opens the repository.\n\n" +
 	"**Command.** It is run as that of `util.exec`: environment, `STEPWELL_OUTPUT`, log, end, exit codes and confinement are described there. `STEPWELL_COMMIT` is the commit. " +
 	"The working directory is `path`, which must not lead out of the repository by a link. The folder's `.git` is the step's own, with `depth` commits and without credentials. " +
 	"The command is the pipeline's; what it runs of the repository has the command's rights.\n\n" +
@@ -124,9 +124,9 @@ const doc = "**Which commit.** The first attempt asks the server where `ref` is 
 	"and every object is checked. Only https is allowed unless the setting `git.protocols` says more; addresses are allowed as for `util.http`. Repositories are kept in a cache of the machine, of which a step sees only what its credential opens.\n\n" +
 	"| what happens | the step |\n|---|---|\n" +
 	"| no connection, a server's error | three tries within `clone_seconds`, then another attempt by the retry policy |\n" +
-	"| no access, no such repository or ref, an address, protocol or redirect that is not allowed | fails for good |\n" +
-	"| objects that git refuses; more than the setting `git.max_bytes` or a million files | fails for good |\n" +
-	"| the recorded commit is gone from the server and the cache (force-pushed) | fails for good |"
+	"| no access, no such repository or ref, an address, protocol or redirect that is not allowed | fails permanently |\n" +
+	"| objects that git refuses; more than the setting `git.max_bytes` or a million files | fails permanently |\n" +
+	"| the recorded commit is gone from the server and the cache (force-pushed) | fails permanently |"
 
 type handler struct {
 	o      Options

@@ -344,7 +344,7 @@ func TestTimeAndCancel(t *testing.T) {
 			t.Errorf("error %v", got.Err)
 		}
 	case <-time.After(30 * time.Second):
-		t.Error("a cancelled step goes on")
+		t.Error("a cancelled step continues")
 	}
 }
 

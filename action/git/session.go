@@ -270,7 +270,7 @@ func (s *session) ask(ctx context.Context, to reach, t builtin.Tool, args ...str
 		if err = s.diagnose(verb(args), a.stderr); action.IsFail(err) || try == tries || refusesID(a.stderr) {
 			return a, err
 		}
-		s.call.Host.Log(slog.LevelWarn, "trying again: "+err.Error())
+		s.call.Host.Log(slog.LevelWarn, "retrying: "+err.Error())
 		if err := action.Pause(ctx, time.Duration(try)*s.h.o.Pause); err != nil {
 			return a, err
 		}

@@ -21,7 +21,7 @@ var causes = []struct {
 	{[]string{"exceeded quota"}, stepwell.CodeLimit, "raise the namespace's quota, or install less", true},
 	{[]string{"cluster unreachable", "connection refused", "connection reset", "no such host", "i/o timeout", "TLS handshake timeout", "unexpected EOF", "currently unable to handle the request",
 		"Too Many Requests", "etcdserver:", "http2: client connection lost", "no route to host"}, stepwell.CodeUnavailable, "", false},
-	{[]string{"invalid ownership metadata", "exists and cannot be imported"}, stepwell.CodeConflict, "an object of the chart belongs to somebody else; give it another name, or delete it", true},
+	{[]string{"invalid ownership metadata", "exists and cannot be imported"}, stepwell.CodeConflict, "an object of the chart belongs to another release or user; give it another name, or delete it", true},
 	{[]string{"namespaces \""}, stepwell.CodeNotFound, "create the namespace, or set create_namespace", true},
 	{[]string{"don't meet the specifications of the schema"}, stepwell.CodeInvalid, "", true},
 	{[]string{"missing in charts/ directory"}, stepwell.CodeInvalid, "put the dependencies into the chart: helm dependency build", true},

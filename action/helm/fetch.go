@@ -147,7 +147,7 @@ func (i *installation) choose(versions []string) (string, error) {
 	if len(versions) > 0 {
 		hint = "there are " + strings.Join(versions[:min(len(versions), 10)], ", ")
 	}
-	return "", action.Fail(stepwell.Errorf(stepwell.CodeNotFound, hint, "the repository has no chart %s %s", i.p.Chart, cmp.Or(i.p.Version, "that is no pre-release")))
+	return "", action.Fail(stepwell.Errorf(stepwell.CodeNotFound, hint, "the repository has no chart %s %s", i.p.Chart, cmp.Or(i.p.Version, "that is not a pre-release")))
 }
 
 // Media types of registries.
@@ -215,7 +215,7 @@ func (i *installation) logIn(ctx context.Context, resp *outbound.Response, heade
 	}
 	realm, err := url.Parse(parts["realm"])
 	if !strings.EqualFold(scheme, "Bearer") || err != nil || realm.Scheme != "https" || realm.Host == "" {
-		return action.Fail(stepwell.Errorf(stepwell.CodeDenied, "give a credential", "the registry lets nobody in without credentials"))
+		return action.Fail(stepwell.Errorf(stepwell.CodeDenied, "give a credential", "the registry requires credentials"))
 	}
 	query := realm.Query()
 	for _, name := range []string{"service", "scope"} {

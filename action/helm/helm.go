@@ -59,7 +59,7 @@ type target struct {
 	Cluster   string `json:"cluster_id" maxLength:"63" doc:"The cluster, of the setting ´kubernetes.clusters´; the default one by default."`
 	Release   string `json:"release" required:"true" minLength:"1" maxLength:"53" doc:"The release's name: lowercase letters, digits, - and dots."`
 	Namespace string `json:"namespace" maxLength:"63" doc:"The release's namespace, of those that the cluster's settings allow; the cluster's default one by default."`
-	Seconds   int    `json:"timeout_seconds" default:"600" minimum:"1" maximum:"86400" doc:"Limit for helm's work, and for the wait while somebody else works on the release."`
+	Seconds   int    `json:"timeout_seconds" default:"600" minimum:"1" maximum:"86400" doc:"Limit for helm's work, and for the wait while another process works on the release."`
 	TakeOver  bool   `json:"take_over" doc:"Whether to repair a release that somebody else's helm left unfinished more than ´timeout_seconds´ ago. Without it the step fails then."`
 }
 
@@ -141,7 +141,7 @@ func releaseFields() []spec.Field {
 const installDoc = "**Once.** Each revision carries labels that say which step made it, and of what: chart, version and values. An attempt after a crash, or a restart of the step, finds them and makes no " +
 	"second revision. A newer revision by somebody else, or of other values, is upgraded. All attempts install the same archive: the first records its address and its SHA-256.\n\n" +
 	"**Unfinished.** A helm that was killed leaves a release that refuses all further work. When its labels are this step's and its helm is gone, the release is repaired (a first installation is uninstalled, an upgrade rolled back) and " +
-	"installed anew. When somebody else is at work the step waits, without holding a worker, and fails after `timeout_seconds`; `take_over` then repairs it. Steps of one server take turns at a release.\n\n" +
+	"installed again. While another process works on the release the step waits, without holding a worker, and fails after `timeout_seconds`; `take_over` then repairs it. Steps of one server take turns at a release.\n\n" +
 	"**What it may.** The chart is fetched by Stepwell as `util.http` fetches: same addresses, no secrets to other hosts, 32 MiB at most. Local charts and files of values lie below the pipeline's directory, and have no links. " +
 	"Before anything is changed the chart is rendered against the cluster: objects outside the namespaces of the setting `kubernetes.clusters.ID.namespaces`, kinds that belong to no namespace (unless that has `\"*\"`) and images " +
 	"that `kubernetes.images` does not list are refused. This guards against mistakes; the rights of the kubeconfig decide. Dependencies must be in the chart. Plugins and post-renderers are off.\n\n" +
@@ -150,11 +150,11 @@ const installDoc = "**Once.** Each revision carries labels that say which step m
 	"| what happens | the step |\n|---|---|\n" +
 	"| the cluster, the repository or the registry is not reached | another attempt by the retry policy |\n" +
 	"| a hook fails; what was installed is not ready in time | another attempt by the retry policy, as a new revision |\n" +
-	"| a chart, values, a namespace or rights that cannot work; an object that belongs to another release | fails for good |\n" +
-	"| somebody else is at work longer than `timeout_seconds` | fails for good |"
+	"| a chart, values, a namespace or rights that cannot work; an object that belongs to another release | fails permanently |\n" +
+	"| another process works on the release for longer than `timeout_seconds` | fails permanently |"
 
 const uninstallDoc = "It deletes the objects that the release made, but those with the annotation `helm.sh/resource-policy: keep`, and runs the chart's hooks. A second attempt deletes only the release that " +
-	"the first one found. While somebody else works on the release the step waits, as `external.helm.install` does; there is more about helm, rights and failures."
+	"the first one found. While another process works on the release the step waits, as `external.helm.install` does; there is more about helm, rights and failures."
 
 // releaseName is helm's own rule.
 var releaseName = action.Pattern(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)

@@ -149,7 +149,7 @@ func TestNeverOnTheCommandLine(t *testing.T) {
 		}
 	}
 	if !strings.Contains(text, "-rw------- ") || !strings.Contains(text, " kubeconfig\n") {
-		t.Errorf("the kubeconfig is no private file:\n%s", text)
+		t.Errorf("the kubeconfig is not a private file:\n%s", text)
 	}
 	at := text[strings.Index(text, "--kubeconfig ")+len("--kubeconfig "):]
 	if _, err := os.Stat(strings.Fields(at)[0]); !os.IsNotExist(err) {

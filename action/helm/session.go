@@ -249,4 +249,4 @@ func (s *session) read(ctx context.Context) (*release, error) {
 }
 
 // errBusy says that somebody else is working on the release.
-var errBusy = errors.New("somebody else is working on the release")
+var errBusy = errors.New("another process is working on the release")

@@ -46,7 +46,7 @@ without {{ }}, see ` + "`status`, `headers` (by lower-case name), `body`, `url` 
 
 | response | outputs |
 |---|---|
-| json | the value; a text that ends early is tried again, anything else is a failure for good |
+| json | the value; a text that ends early is retried, anything else is a failure for good |
 | text | the text, in UTF-8 |
 | file | nothing in ` + "`body`" + `; the bytes are in ` + "`path`" + ` |
 | events | the list of server-sent events {event, id, data}, data as a value if it is JSON; ` + "`[DONE]`" + ` ends it |
@@ -59,14 +59,14 @@ without {{ }}, see ` + "`status`, `headers` (by lower-case name), `body`, `url` 
 | 500, 504 | another attempt, only once |
 | 429 and 503 with Retry-After, in seconds or as a date | put back until then without using up an attempt: at most an hour at a time, for at most a day in all; after that each answer uses up an attempt |
 | the host is busy by our own limits, or fails so often that it is left alone | put back in the same way |
-| any other status; blocked, tls, limit, content | fails for good |
+| any other status; blocked, tls, limit, content | fails permanently |
 
 The kinds: dns (no address), connect, tls (no trust), timeout, reset (the connection ended before the response), truncated (the
 response ended early), protocol (no HTTP), blocked (an address or redirect that is not allowed), limit (a size or a number of redirects), content (not
-what it should be), result (` + "`success_if`, `fail_if`" + `, a missing or mistyped output). Any method is tried again: the header Idempotency-Key, the same in
+what it should be), result (` + "`success_if`, `fail_if`" + `, a missing or mistyped output). Any method is retried: the header Idempotency-Key, the same in
 all attempts, lets the server tell. With ` + "`callback`" + ` the
 step ends with the outputs that it is called back with, and holds no worker until then; to be called back with a failure ends the attempt. Redirects never lead from https to http, take credentials or a body to another origin, or
 reach an address inside the network.
 
-With ` + "`poll`" + ` the job is recorded before it is asked about, and between questions the step holds no worker. A crash or another attempt goes on
-asking; only a job that failed is submitted again. Once ` + "`deadline`" + ` has passed the step fails for good.`
+With ` + "`poll`" + ` the job is recorded before it is asked about, and between questions the step holds no worker. A crash or another attempt continues
+asking; only a job that failed is submitted again. Once ` + "`deadline`" + ` has passed the step fails permanently.`

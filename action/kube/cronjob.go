@@ -138,7 +138,7 @@ func (h *cronHandler) applySecret(ctx context.Context, k *client, secret object,
 	query = url.Values{"fieldManager": query["fieldManager"], "fieldValidation": query["fieldValidation"]}
 	err := k.do(ctx, request{method: http.MethodPatch, path: path, query: query, kind: applyPatch, body: secret}, nil)
 	if statusOf(err) == http.StatusConflict {
-		return action.Fail(&stepwell.Error{Code: stepwell.CodeConflict, Message: "the Secret of the CronJob is somebody else's", Err: err})
+		return action.Fail(&stepwell.Error{Code: stepwell.CodeConflict, Message: "the Secret of the CronJob belongs to another owner", Err: err})
 	}
 	return err
 }

@@ -218,7 +218,7 @@ func (r *reader) take(line string) bool {
 		r.w.o.steps.Line(r.a, at, slog.LevelInfo, r.pod, text)
 	default:
 		if r.lines == maxFollowed+1 {
-			r.w.o.steps.Line(r.a, at, slog.LevelWarn, r.pod, "the log goes on after "+strconv.Itoa(maxFollowed)+" lines: its last ones come when the pod ends")
+			r.w.o.steps.Line(r.a, at, slog.LevelWarn, r.pod, "the log continues after "+strconv.Itoa(maxFollowed)+" lines: its last ones come when the pod ends")
 		}
 		if len(r.last) == r.keep {
 			r.last, r.left = r.last[1:], r.left+1

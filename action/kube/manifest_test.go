@@ -126,7 +126,7 @@ func TestImagesOfAllContainers(t *testing.T) {
 		}
 	}
 	if err := c.allowImages(object{"containers": object{}}); err == nil {
-		t.Error("containers that are no list")
+		t.Error("containers that are not a list")
 	}
 	if err := c.allowImages(object{"volumes": []any{object{"image": object{"reference": "evil/v"}}}}); stepwell.CodeOf(err) != stepwell.CodeDenied {
 		t.Errorf("the image of a volume: %v", err)

@@ -110,7 +110,7 @@ func (o *Observer) Run(ctx context.Context, steps Steps) error {
 			return nil
 		}
 		if err != nil && !failing {
-			o.log.Warn("the steps that await jobs cannot be read; it is tried again", "error", err)
+			o.log.Warn("the steps that await jobs cannot be read; it will be retried", "error", err)
 		}
 		failing = err != nil
 		o.wait(ctx)

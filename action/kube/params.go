@@ -115,7 +115,7 @@ const jobDoc = "**Once.** The job gets a name that is recorded before it is crea
 	"| the job takes longer than `timeout_seconds` | `timeout` | by the policy |\n" +
 	"| a pod failure policy ends it, the server finds the manifest invalid | `invalid` | no |\n" +
 	"| the image or the namespace is not allowed by the settings, or the cluster does not allow the request (403) | `denied` | no |\n" +
-	"| the API server is away or answers 5xx | `unavailable` | by the policy; while a job is awaited it is asked again |\n" +
+	"| the API server is unavailable or answers 5xx | `unavailable` | by the policy; while a job is awaited it is asked again |\n" +
 	"| it answers 429 | `unavailable` | later, which does not count |\n" +
 	"| no pod starts within `pending_seconds`: no node, no image, no quota | `unavailable`, with the reason | by the policy, as a new job |\n" +
 	"| a pod is evicted, preempted or loses its node | | Kubernetes replaces the pod, and does not count it |\n" +

@@ -176,7 +176,7 @@ func (r *rig) await(what string, holds func() bool) {
 	r.Helper()
 	for begun := time.Now(); !holds(); time.Sleep(20 * time.Millisecond) {
 		if time.Since(begun) > time.Minute {
-			r.Fatalf("waited in vain: %s", what)
+			r.Fatalf("waited without success: %s", what)
 		}
 	}
 }

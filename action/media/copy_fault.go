@@ -57,7 +57,7 @@ func destinationError(err error) error {
 	hint := "make the destination writable and reachable; what is stored already is kept"
 	message := "destination"
 	if isAny(err, syscall.ENOSPC, syscall.EDQUOT) {
-		message, hint = "the destination is full", "free space there; the next attempt goes on from what is stored"
+		message, hint = "the destination is full", "free space there; the next attempt continues from what is stored"
 	}
 	return &stepwell.Error{Code: stepwell.CodeUnavailable, Message: message, Err: err, Hint: hint}
 }

@@ -65,7 +65,7 @@ func (g *ingest) copyEntry(e *entry) (Stored, error) {
 		if err = g.classify(err); try == maxTries || !worthRetry(err) || g.ctx.Err() != nil {
 			return s, err
 		}
-		g.call.Host.Log(slog.LevelWarn, "trying again", slog.String("path", e.rel), slog.Int("try", try), slog.String("error", err.Error()))
+		g.call.Host.Log(slog.LevelWarn, "retrying", slog.String("path", e.rel), slog.Int("try", try), slog.String("error", err.Error()))
 		_ = action.Pause(g.ctx, time.Duration(try)*g.opts.RetryPause) // the loop sees when ctx has ended
 	}
 }

@@ -382,7 +382,7 @@ func TestCopySpawnOptions(t *testing.T) {
 	h.onSpawn = func(action.NewStep) error {
 		if !refused {
 			refused = true
-			return &stepwell.Error{Code: stepwell.CodeUnavailable, Message: "store is away"}
+			return &stepwell.Error{Code: stepwell.CodeUnavailable, Message: "store is unavailable"}
 		}
 		return nil
 	}

@@ -13,10 +13,10 @@ func scanSpec() spec.Spec {
 		Summary: "Lists the pictures, videos and sound of a card or directory.",
 		Doc: "Directories are entered in the order of their names, so two scans of one card give one list. " +
 			"Left out and counted by reason: AppleDouble files (`._*`), system directories (`.Trashes`, `.Spotlight-V100` …), " +
-			"hidden entries, `MISC`, empty files, links, devices, names that are not UTF-8, and what is no medium by its " +
+			"hidden entries, `MISC`, empty files, links, devices, names that are not UTF-8, and what is not a medium by its " +
 			"extension. A skipped directory counts once. `include` replaces the choice by extension. Globs disregard case; " +
 			"one without `/` is matched against the name, `**` stands for any number of directories. Nothing outside of `path` is reached, " +
-			"also not through links. A directory that is not there is tried again: the card may still come.",
+			"also not through links. A directory that is not there is retried: the card may still come.",
 		Params:  spec.FieldsOf[scanParams](),
 		Outputs: spec.FieldsOf[ScanResult](),
 		Examples: []spec.Example{{Title: "everything on a card but the proxies", YAML: `
@@ -40,8 +40,8 @@ func copySpec() spec.Spec {
 			"given its name, which never replaces another file: the same name with other content is kept as `name_2.ext`. " +
 			"The same content twice is stored once and reported as a duplicate; files that earlier ingests put into the destination " +
 			"(their `manifest-*.json` lists, or the same name) are recognised by size and SHA-256 and not copied again. A source that changes while " +
-			"it is read is tried again, then reported. One bad file does not fail the step unless `on_error` is `fail`; the step fails when no file at all could be stored. " +
-			"A full destination, a removed card and a cancelled step end the attempt with what was stored recorded; the next attempt goes on from there. " +
+			"it is read is retried, then reported. One bad file does not fail the step unless `on_error` is `fail`; the step fails when no file at all could be stored. " +
+			"A full destination, a removed card and a cancelled step end the attempt with what was stored recorded; the next attempt continues from there. " +
 			"The source is only read; there is no option to delete from it. The modification time is kept.\n\n" +
 			"`template` names the files inside the destination: `{original}` is the file's name, `{path}` its path on the source, `{date}` the day it was " +
 			"taken (the file's own statement, else its modification time in UTC) and `{camera}` its make and model or `unknown`.\n\n" +
@@ -71,7 +71,7 @@ func metadataSpec() spec.Spec {
 			"What they have no answer to, and everything where they are missing, comes from built-in readers for " +
 			"MP4, QuickTime and their relatives (also fragmented, also with the header at the end), JPEG, PNG, TIFF, WebP, HEIF and AVIF, which give the same values. " +
 			"Other containers need ffprobe. The format is recognised by content, not by name. A value that the file does not state, or that cannot be read, is null.\n\n" +
-			"A file that is cut, that is no medium or of which neither streams nor size can be read fails the step; with `damaged: describe` it gives what could be read. " +
+			"A file that is cut, that is not a medium or of which neither streams nor size can be read fails the step; with `damaged: describe` it gives what could be read. " +
 			"Smaller faults are listed in `warnings`; `partial` says that a value is missing because of one.\n\n" +
 			"Where readers differ: `duration` is the movie header's, and of a fragmented file that of its longest track, as ffprobe shows it. `rotation` is clockwise as in exiftool; ffprobe's is counter-clockwise. The dates 0 and 1970-01-01 mean unknown. " +
 			"A movie header states UTC, and many cameras put their local time there: that cannot be told from the file. " +

@@ -175,7 +175,7 @@ func (s *SecretSource) complete() error {
 		return stepwell.Invalid("write {service: budapp} or {dapr: STORE}", "a source of secrets is a service or a secret store of Dapr")
 	}
 	if s.Dapr != "" && (s.Path != "" || !appID.MatchString(s.Dapr)) {
-		return stepwell.Invalid("letters, digits, - _ and .; a path is for services", "%q is no name of a secret store", s.Dapr)
+		return stepwell.Invalid("letters, digits, - _ and .; a path is for services", "%q is not a name of a secret store", s.Dapr)
 	}
 	if s.Value == "" {
 		s.Value = "value"

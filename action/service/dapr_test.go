@@ -43,7 +43,7 @@ func TestRealSidecar(t *testing.T) {
 			}
 		}
 	})
-	t.Run("the trace goes on", func(t *testing.T) {
+	t.Run("the trace continues", func(t *testing.T) {
 		if got := p.header.Get("Traceparent"); !strings.HasPrefix(got, "00-0af7651916cd43dd8448eb211c80319c-") {
 			t.Errorf("traceparent %q at the service", got)
 		}

@@ -159,7 +159,7 @@ func (e *Endpoint) complete() error {
 	case e.Action == "":
 		return bad("it has no name")
 	case !appID.MatchString(e.App):
-		return bad("app %q is no app id", e.App)
+		return bad("app %q is not an app id", e.App)
 	case !strings.HasPrefix(e.Path, "/") || !strings.HasPrefix(e.StatusPath, "/"):
 		return bad("the path %q does not begin with /", e.Path)
 	case !slices.Contains(methods, e.Method):
@@ -178,7 +178,7 @@ func (e *Endpoint) complete() error {
 		if !ok && e.OpenParams {
 			e.Params = append(slices.Clone(e.Params), spec.Field{Name: m[1], Type: spec.Ref, Required: true, Doc: "Part of the path."})
 		} else if !ok || !f.Required {
-			return bad("{%s} of the path is no required parameter", m[1])
+			return bad("{%s} of the path is not a required parameter", m[1])
 		}
 	}
 	return nil

@@ -144,7 +144,7 @@ func TestAnswers(t *testing.T) {
 		{"nothing is nothing", ``, 204, `{}`, "", false},
 		{"a page that is no JSON", `<html>login</html>`, 200, ``, "did not answer with JSON: <html>login</html>", true},
 		{"a refusal is final", `{"detail":"no such model"}`, 422, ``, "no such model", true},
-		{"a service that is away is tried again", `try later`, 503, ``, "503", false},
+		{"a service that is unavailable is retried", `try later`, 503, ``, "503", false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			p := newPlatform(t, func(w http.ResponseWriter, _ *http.Request, _ string) {

@@ -56,7 +56,7 @@ func New(o Options) (*Client, error) {
 	}
 	u, err := url.Parse(o.URL)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, stepwell.Invalid("write it like http://127.0.0.1:8010", "%q is no URL of a server", stepwell.Clip(o.URL, 100))
+		return nil, stepwell.Invalid("write it like http://127.0.0.1:8010", "%q is not a URL of a server", stepwell.Clip(o.URL, 100))
 	}
 	if o.HTTP == nil {
 		o.HTTP = &http.Client{}

@@ -279,7 +279,7 @@ class Worker:
                     tasks = self.turn(back=[{"step_id": t["step_id"], "epoch": t["epoch"]} for t in tasks])["tasks"]
                 pause = 0.02
             except (OSError, Problem) as e:
-                self.say("no tasks can be fetched, trying again: %s" % e)
+                self.say("no tasks can be fetched, retrying: %s" % e)
                 self.leaving.wait(pause)
                 pause = min(2 * pause, 2)
                 continue

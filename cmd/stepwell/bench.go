@@ -66,7 +66,7 @@ other work on the machine slows both; -o markdown gives the medians as a table.`
 	f.StringVar(&o.State, "state", "", "progress: `URL` of a Redis server for the state")
 	f.IntVar(&o.Workers, "workers", 0, "how many steps run at once; defaults to that of run, for lessons to 4 in each process")
 	f.Float64Var(&o.KillEvery, "kill-every", 0, "lessons: `seconds` between two kills of a worker; defaults to 10")
-	f.IntVar(&o.Kills, "kills", 0, "lessons: how many workers are killed at most; 0 is no limit")
+	f.IntVar(&o.Kills, "kills", 0, "lessons: how many workers are killed at most; 0: no limit")
 	f.IntVar(&o.WorkersIn, "workers-in", 0, "in how many other processes the steps of start, chain, fanout and diamond run, 0: in this one; or those of lessons, 0: in four")
 	f.IntVar(&o.Nodes, "nodes", 0, "how many servers of --store postgres://… share the load of serve, takeover and lessons, or each run no-op steps at once")
 	f.IntVar(&o.Bytes, "bytes", 0, "size of the data that no-op steps take from one another; 0: they take none")

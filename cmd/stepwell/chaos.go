@@ -53,7 +53,7 @@ Exit codes: 0 all is as it should be, 1 something is not.`,
 	f.StringVar(&o.Queue, "queue", "", "`URL` of a Redis server of its own, in whose lists the steps are offered; it is emptied and cut off too")
 	f.Float64Var(&minutes, "minutes", 1, "for how long")
 	f.IntVar(&o.Each, "each", 0, "instead of all faults by chance, each in turn meets so many executions, and the tables are asked after each")
-	f.IntVar(&o.Executions, "executions", 0, "end earlier, after so many executions; 0 is no limit")
+	f.IntVar(&o.Executions, "executions", 0, "end earlier, after so many executions; 0: no limit")
 	f.Uint64Var(&o.Seed, "seed", 0, "order of the faults; 0 draws one, which the result names")
 	f.Float64Var(&pause, "pause", 2, "`seconds` between two faults, on average")
 	f.IntVar(&o.Nodes, "nodes", 2, "servers")

@@ -140,7 +140,7 @@ func TestDaprTokens(t *testing.T) {
 		t.Error("the sidecar takes what comes without its token")
 	}
 	killDapr(r.process)
-	for _, want := range []string{"what happens to executions cannot be reported", "DAPR_API_TOKEN", "is not at the next time"} {
+	for _, want := range []string{"events of executions cannot be reported", "DAPR_API_TOKEN", "is not at the next time"} {
 		if !strings.Contains(r.log.String(), want) {
 			t.Errorf("the log lacks %q:\n%s", want, r.log)
 		}

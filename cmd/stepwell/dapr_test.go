@@ -488,7 +488,7 @@ func TestDaprPublishes(t *testing.T) {
 	}
 	check(t, first)
 	check(t, second)
-	t.Run("the component is away", func(t *testing.T) {
+	t.Run("the component is unavailable", func(t *testing.T) {
 		killDapr(r.process)
 		r.serve(port, "PUBSUB_NAME=missing")
 		id := r.start("out")

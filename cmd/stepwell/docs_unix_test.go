@@ -360,7 +360,7 @@ func (p *page) validateYAML(t *testing.T, b *block, kind string) error {
 	case "pipeline":
 		fragment = !strings.Contains("\n"+text, "\nname:")
 	default:
-		return errors.New("this YAML is no pipeline, step or settings: say why it is not validated")
+		return errors.New("this YAML is not a pipeline, step or settings: say why it is not validated")
 	}
 	if fragment {
 		text = "name: fragment\n" + text

@@ -20,9 +20,9 @@ func (p *program) newDoctorCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check what Stepwell needs on this machine",
-		Long: "Check what stepwell needs here, and says what to do about what it finds. It changes nothing,\n" +
+		Long: "Check the database, the machine and connected services, and say how to fix problems. It changes nothing,\n" +
 			"except with --fix: that moves a ./stepwell.db of an earlier version into the data directory.\n\n" +
-			"Exit codes: 0 all is well, or there are warnings; 1 something would not work.",
+			"Exit codes: 0 no problems, or warnings only; 1 something does not work.",
 		Args: arguments(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, err := p.serving()

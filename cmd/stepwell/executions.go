@@ -18,13 +18,10 @@ func (p *program) newExecutionsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "executions",
 		Aliases: []string{"execution", "ex"},
-		Short:   "Show, steer and repeat executions",
-		Long: "Show, steer and repeat executions. An ID may be shortened to a beginning that no other has; last is\n" +
-			"the newest execution.\n\n" +
-			"While another process runs executions on the database, cancel, pause, resume and restart ask\n" +
-			"that process (retry does with --server); otherwise they do it here, and run it on to its end.\n\n" +
-			"With --server, or STEPWELL_SERVER, they ask a server instead of the database; the API key is that\n" +
-			"of STEPWELL_API_KEY.",
+		Short:   "Show, control and repeat executions",
+		Long: "Show, control and repeat executions. An ID may be shortened to a unique prefix; last is the newest execution.\n\n" +
+			"If another process runs the executions of the database, cancel, pause, resume and restart ask that process (retry does with --server); otherwise they run the execution in this process until it ends.\n\n" +
+			"With --server, or STEPWELL_SERVER, they ask a server instead of the database, with the API key in STEPWELL_API_KEY.",
 		Args: p.unknownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}

@@ -157,7 +157,7 @@ func (p *program) pauseHere(s *session, x *api.ExecutionDetail) error {
 	err := p.apply(ctx, s.client, &connection{output: &choice{value: s.output}}, x.ID, &change{verb: "pause"})
 	stop()
 	if err = errors.Join(err, <-ran); err == nil {
-		fmt.Fprintf(p.err, "go on with: stepwell executions resume %s%s\n", x.ID, p.dbFlag())
+		fmt.Fprintf(p.err, "continue with: stepwell executions resume %s%s\n", x.ID, p.dbFlag())
 	}
 	return s.abandon(err)
 }
@@ -165,7 +165,7 @@ func (p *program) pauseHere(s *session, x *api.ExecutionDetail) error {
 func (p *program) newResumeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "resume ID",
-		Short: "Go on with an execution that is paused or was interrupted",
+		Short: "Continue with an execution that is paused or was interrupted",
 		Args:  arguments(1, 1, "ID"),
 	}
 	return p.changing(cmd, func([]string) *change {
@@ -209,18 +209,15 @@ func (p *program) newRetryCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "retry ID",
 		Short: "Repeat what did not complete, in a new execution",
-		Long: "Start a new execution of the same pipeline, as it was, with the same parameters. What completed\n" +
-			"is taken over: steps, iterations of for_each, steps inside groups and sub-pipelines, items of\n" +
-			"streams. What did not complete is repeated, and what depends on that. The new execution names\n" +
-			"the old one as its parent.",
-		Args: arguments(1, 1, "ID"),
+		Long:  "Start a new execution of the same version of the pipeline, with the same parameters. It keeps completed work: steps, iterations of for_each, steps inside groups and sub-pipelines, items of streams. It repeats all other work and everything that depends on it. The new execution names the old one as its parent.",
+		Args:  arguments(1, 1, "ID"),
 	}
 	cmd.Flags().StringVar(&body.From, "from-step", "", "also repeat this `step` whole, and everything after it")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "show what would run, and run nothing")
 	return p.changing(cmd, func([]string) *change {
 		ch := &change{verb: "retry", body: &body, check: func(_ context.Context, _ *client.Client, x *api.ExecutionDetail) (bool, error) {
 			if !over(x) {
-				return false, stepwell.Errorf(stepwell.CodeConflict, "`stepwell executions resume "+x.ID+"` goes on with it", "the execution has not ended: it is %s", x.Status)
+				return false, stepwell.Errorf(stepwell.CodeConflict, "`stepwell executions resume "+x.ID+"` continues it", "the execution has not ended: it is %s", x.Status)
 			}
 			return false, nil
 		}}

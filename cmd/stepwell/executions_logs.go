@@ -44,7 +44,7 @@ func (p *program) newLogsCommand() *cobra.Command {
 	flags.Var(&f.level, "level", "lines of this level and above")
 	flags.IntVar(&f.Tail, "tail", 0, "only the last so many lines")
 	flags.DurationVar(&f.since, "since", 0, "only lines of the last so long, such as 10m")
-	flags.BoolVarP(&f.follow, "follow", "f", false, "go on until the execution has ended")
+	flags.BoolVarP(&f.follow, "follow", "f", false, "continue until the execution has ended")
 	return cmd
 }
 

@@ -19,7 +19,7 @@ func TestFieldOnAnotherNode(t *testing.T) {
 	r.nodes[0].must("POST", "/api/v1/pipelines", api.Object{"document": `name: wide
 steps:
   - {id: each, action: util.noop, for_each: {items: 60}}
-  - {id: ask, action: util.approval, depends_on: [each], params: {message: "go on?"}}
+  - {id: ask, action: util.approval, depends_on: [each], params: {message: "continue?"}}
   - {id: join, action: util.noop, depends_on: [ask]}
 `}, nil)
 	x, err := r.nodes[0].client.Execute(t.Context(), api.ExecuteRequest{Workflow: "wide"}, "")

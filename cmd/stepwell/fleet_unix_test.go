@@ -34,7 +34,7 @@ parameters: [{name: n, type: integer}]
 settings: {concurrency: {key: "books-{{ params.n % 4 }}", limit: 8}}
 steps:
   - {id: fan, action: util.set_output, for_each: 40, params: {v: "{{ item }}"}}
-  - {id: ask, action: util.approval, depends_on: [fan], params: {message: "go on?"}}
+  - {id: ask, action: util.approval, depends_on: [fan], params: {message: "continue?"}}
   - {id: c0, action: util.set_output, depends_on: [ask], params: {v: "{{ params.n }}"}}
 `)
 	for i := 1; i < chainSteps; i++ {

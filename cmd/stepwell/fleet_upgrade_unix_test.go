@@ -102,7 +102,7 @@ func TestFleetNewerEngine(t *testing.T) {
 	t.Parallel()
 	r := newFleetRig(t, postgrestest.URL(t), 2)
 	a, b := r.nodes[0], r.nodes[1]
-	a.must("POST", "/api/v1/pipelines", api.Object{"document": "name: asks\nsteps:\n  - {id: ask, action: util.approval, params: {message: \"go on?\"}}\n"}, nil)
+	a.must("POST", "/api/v1/pipelines", api.Object{"document": "name: asks\nsteps:\n  - {id: ask, action: util.approval, params: {message: \"continue?\"}}\n"}, nil)
 	start := func() string {
 		x, err := a.client.Execute(t.Context(), api.ExecuteRequest{Workflow: "asks"}, "")
 		if err != nil {
@@ -145,7 +145,7 @@ func TestFleetNewerEngine(t *testing.T) {
 	// A server of the newer version knows the revision of the log.
 	r.exec(`UPDATE step_log SET body = replace(body, '"revision":3', '"revision":2') WHERE version = 1 AND execution = ` + of(newer))
 	r.exec(`UPDATE execution_live SET owner = 2 WHERE id = '` + newer + `'`)
-	b.until("it goes on", func() bool {
+	b.until("it continues", func() bool {
 		b.approve(maxList)
 		return r.count(`SELECT count(*) FROM execution_past WHERE status = 4 AND id = '`+newer+`'`) == 1
 	})

@@ -22,7 +22,7 @@ func (p *program) newInitCommand() *cobra.Command {
 	var output *choice
 	cmd := &cobra.Command{
 		Use:   "init [TEMPLATE [FILE]]",
-		Short: "Write a pipeline file to begin with",
+		Short: "Write a pipeline file from a template",
 		Long: "Write a pipeline file to begin with, TEMPLATE" + extension + " unless FILE is named (- is the output). It runs at\n" +
 			"once and says in its comments what to change. --list lists the templates.",
 		Example: "  stepwell init\n  stepwell init etl\n  stepwell init --list",
@@ -44,7 +44,7 @@ func (p *program) newInitCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&list, "list", false, "list the templates")
-	cmd.Flags().BoolVar(&force, "force", false, "replace the file if it is there")
+	cmd.Flags().BoolVar(&force, "force", false, "replace an existing file")
 	output = format(cmd.Flags(), "text", "json")
 	return cmd
 }
@@ -73,7 +73,7 @@ func (p *program) writeTemplate(t *starter.Template, file string, replace bool) 
 	}
 	f, err := os.OpenFile(file, how, 0o666)
 	if errors.Is(err, fs.ErrExist) {
-		return stepwell.Errorf(stepwell.CodeConflict, "name another file, or replace it with --force: stepwell init "+t.Name+" "+file+" --force", "%s is there already", file)
+		return stepwell.Errorf(stepwell.CodeConflict, "name another file, or replace it with --force: stepwell init "+t.Name+" "+file+" --force", "%s already exists", file)
 	}
 	if err != nil {
 		return fileError(file, err)

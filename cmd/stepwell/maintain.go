@@ -23,11 +23,8 @@ func (p *program) newMigrateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "migrate",
 		Short: "Migrate a database to this version, or into PostgreSQL",
-		Long: "Bring a database to the version that this stepwell needs. Every command that writes does so by\n" +
-			"itself; this one does nothing else, for those who want to see it happen, after a backup.\n\n" +
-			"With --to, an empty PostgreSQL database takes over everything, the executions that are under way\n" +
-			"among it. All rows are compared afterwards, and the former database gets another name. Stop its\n" +
-			"server first. After a failure, call it again: it goes on.",
+		Long: "Migrate a database to the schema version of this stepwell. Every command that writes migrates automatically; this one does nothing else, for example after a backup.\n\n" +
+			"With --to, copy everything, unfinished executions included, into an empty PostgreSQL database. All rows are compared afterwards, and the old database is renamed. Stop its server first. After a failure, repeat the command: it continues.",
 		Example: "  stepwell migrate --from sqlite:.stepwell/stepwell.db \\\n      --to postgres://me@host/stepwell",
 		Args:    arguments(0, 0, ""),
 		RunE: func(*cobra.Command, []string) error {
@@ -125,10 +122,7 @@ func (p *program) newBackupCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "backup FILE",
 		Short: "Copy the database while it is in use",
-		Long: "Copy the database, as it is at one moment, while it is in use. Large outputs go into FILE.blobs\n" +
-			"beside the copy, and every one of them is checked. The copy can only be read, until\n" +
-			"`stepwell restore` makes a database of it. The key file is not copied: keep it elsewhere, as it\n" +
-			"opens the copy's secrets.\n\n" +
+		Long: "Make a consistent copy of the database, even while it is in use. Large outputs go into FILE.blobs next to the copy, and each of them is checked. The copy is read-only; `stepwell restore` makes a database of it. The key file is not copied: keep it elsewhere, because it decrypts the copy's secrets.\n\n" +
 			"Exit codes: 0 the copy is whole; 1 it could not be made, or it was made but large outputs that\n" +
 			"it refers to are missing or damaged: they are named.",
 		Args: arguments(1, 1, "FILE"),
@@ -149,7 +143,7 @@ func (p *program) newRestoreCommand() *cobra.Command {
 		Short: "Make a database of a backup",
 		Long: "Make a database of the backup in FILE: its rows and large outputs are checked and copied to the\n" +
 			"place of the database (--data, --db), where none may be yet. When that is FILE itself, nothing is\n" +
-			"copied. The key file is no part of a backup: put it beside the database before the server starts.",
+			"copied. The key file is not a part of a backup: put it beside the database before the server starts.",
 		Args: arguments(1, 1, "FILE"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)

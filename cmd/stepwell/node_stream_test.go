@@ -139,7 +139,7 @@ steps:
 	lines.mu.Lock()
 	defer lines.mu.Unlock()
 	if len(lines.ranges) < 2 || !strings.HasPrefix(lines.ranges[1], "bytes=") || lines.ranges[1] == "bytes=0-" {
-		t.Errorf("the second server has begun anew: %q", lines.ranges)
+		t.Errorf("the second server has started over: %q", lines.ranges)
 	}
 	o, err := backend.GetObject("data", "out/all.ndjson", nil)
 	if err != nil {

@@ -13,10 +13,9 @@ func (p *program) newPlanCommand() *cobra.Command {
 	var output *choice
 	cmd := &cobra.Command{
 		Use:   "plan FILE",
-		Short: "Show which steps of a pipeline wait for which",
-		Long: "Show the steps of a pipeline by level: those of a level depend on levels before it only. Steps\n" +
-			"start as soon as what they depend on has ended, not level by level.",
-		Args: arguments(1, 1, "FILE"),
+		Short: "Show the steps of a pipeline and their dependencies",
+		Long:  "Show the steps of a pipeline by level: the steps of a level depend only on earlier levels. A step starts as soon as its own dependencies have ended, not when a level has.",
+		Args:  arguments(1, 1, "FILE"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			d, actions, err := p.loadWithActions(args[0])
 			if err != nil {

@@ -16,9 +16,8 @@ func (p *program) newReadyCommand() *cobra.Command {
 	c := &connection{}
 	cmd := &cobra.Command{
 		Use:   "ready",
-		Short: "Ask whether a server takes work",
-		Long: "Ask whether a server takes work, for the health check of a container, which has no other program to ask\n" +
-			"with. It needs no API key.\n\n" +
+		Short: "Check whether a server is ready",
+		Long: "Check whether a server is ready to accept work. It needs no API key and serves as health check in containers without other programs.\n\n" +
 			"Exit codes: 0 it does, 1 it does not or does not answer.",
 		Args: arguments(0, 0, ""),
 		RunE: func(*cobra.Command, []string) error {

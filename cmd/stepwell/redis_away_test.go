@@ -41,8 +41,8 @@ func TestRedisAway(t *testing.T) {
 	late := time.AfterFunc(time.Minute, func() { _ = w.Process.Kill() })
 	defer late.Stop()
 	lines, away := bufio.NewScanner(log), 0
-	for lines.Scan() && !strings.Contains(lines.Text(), "the lists of steps are there now") {
-		if strings.Contains(lines.Text(), "the lists of steps are away") {
+	for lines.Scan() && !strings.Contains(lines.Text(), "the Redis lists of steps are available") {
+		if strings.Contains(lines.Text(), "the lists of steps are unavailable") {
 			if away++; away == 1 {
 				if err := r.redis.Begin(); err != nil {
 					t.Error(err)
@@ -51,7 +51,7 @@ func TestRedisAway(t *testing.T) {
 		}
 	}
 	if away != 1 {
-		t.Errorf("it said %d times that Redis is away", away)
+		t.Errorf("it said %d times that Redis is unavailable", away)
 	}
 	if got := r.status(id); got != "completed" {
 		t.Errorf("the execution is %s", got)

@@ -303,8 +303,7 @@ func (p *program) verbOver(c *connection, use, short, method string, path func(i
 func (p *program) group(name string, aliases []string, short, long string, subs ...*cobra.Command) *cobra.Command {
 	cmd := p.servedGroup(name, short, long, subs...)
 	cmd.Aliases = aliases
-	cmd.Long += " With --data or --db, or when no server is named and none answers, it works on the\n" +
-		"database itself: changes need it for themselves, and what is started runs in this process until it has ended."
+	cmd.Long += " With --data or --db, or if no server is named and none answers, it opens the database directly: changes need exclusive access to it, and executions run in this process until they end."
 	return cmd
 }
 

@@ -128,7 +128,7 @@ func (k *keyFlags) until(now time.Time) (time.Time, error) {
 	}
 	d, err := time.ParseDuration(k.expires)
 	if err != nil || d <= 0 {
-		return time.Time{}, stepwell.Invalid("write it like 90d or 12h", "--expires: %q is no duration", k.expires)
+		return time.Time{}, stepwell.Invalid("write it like 90d or 12h", "--expires: %q is not a duration", k.expires)
 	}
 	return now.Add(d), nil
 }
@@ -143,8 +143,7 @@ func (p *program) newAuditCommand() *cobra.Command {
 
 func (p *program) newKeysCommand() *cobra.Command {
 	r := keyResource()
-	return p.group("keys", []string{"key"}, "Manage API keys", "Manage API keys, each with a role: they say who may use a server. As long as there is none, a server that listens on\n"+
-		"this machine alone is open to it. With --data, --db or --here, create works on the database itself, also\nwhile a server uses it: that is how the first key is made of a server that others reach.",
+	return p.group("keys", []string{"key"}, "Manage API keys", "Manage API keys, each of which has a role. Without any key, a server on a loopback address is open to every user of the machine. With --data, --db or --here, create opens the database directly, even while a server uses it: create the first key of a server on another address this way.",
 		p.listing(r, "List the API keys"), p.newKeyCreate(), p.verb("revoke ID", "Revoke an API key and keep it in the list", "POST", func(id string) string { return r.at(id, "revoke") }, "Revoked API key %s."),
 		p.deleting(r, "Delete an API key"))
 }
@@ -156,9 +155,8 @@ func (p *program) newKeyCreate() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "create NAME",
 		Short: "Create an API key and show it, once",
-		Long: "Create an API key and show it, once. With the first one, everybody needs a key, and commands of steps\n" +
-			"are confined or refused (docs/security.md): what is stored and will be refused is listed, with what to do.",
-		Args: arguments(1, 1, "NAME"),
+		Long:  "Create an API key and show it, once. After the first one every request needs a key, and commands of steps are confined or refused (docs/security.md): stored pipelines that will be refused are listed, with what to do.",
+		Args:  arguments(1, 1, "NAME"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			f.take(args)
 			if here || c.choseDatabase() {

@@ -41,7 +41,7 @@ func (p *program) newLessonUpload() *cobra.Command {
 		}
 		return p.answered(q.connection, one, "Lesson %s has %s: %d bytes of %s.", view.Printable(one.ID), view.Printable(one.Media.Name), one.Media.Bytes, one.Media.Type)
 	})
-	cmd.Long = "Upload a file as the media of a lesson. An upload that was interrupted goes on where it was when the command\nis repeated. FILE may be an http or https address: the server fetches it."
+	cmd.Long = "Upload a file as the media of a lesson. An upload that was interrupted continues where it was when the command\nis repeated. FILE may be an http or https address: the server fetches it."
 	cmd.Flags().StringVar(&mediaType, "type", "", "media `type` of the file (default that of its name)")
 	return cmd
 }
@@ -58,7 +58,7 @@ func (p *program) upload(ctx context.Context, c *client.Client, lesson, file, me
 	defer func() { err = errors.Join(err, f.Close()) }()
 	info, err := f.Stat()
 	if err != nil || !info.Mode().IsRegular() {
-		return nil, stepwell.Invalid("name a file", "%s is no regular file", view.Printable(file))
+		return nil, stepwell.Invalid("name a file", "%s is not a regular file", view.Printable(file))
 	}
 	progress, end := p.counter()
 	shown := int64(-1)
@@ -70,7 +70,7 @@ func (p *program) upload(ctx context.Context, c *client.Client, lesson, file, me
 	})
 	end()
 	if err != nil && (ctx.Err() != nil || stepwell.CodeOf(err) == stepwell.CodeUnavailable) {
-		fmt.Fprintf(p.err, "what has come is kept for a while: repeat the command to go on\n")
+		fmt.Fprintf(p.err, "what has come is kept for a while: repeat the command to continue\n")
 	}
 	return one, err
 }

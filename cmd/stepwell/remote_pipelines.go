@@ -30,7 +30,7 @@ func (p *program) newPipelinesCommand() *cobra.Command {
 		p.sending("create FILE", "Store a pipeline", "POST", func([]string) string { return pathTo("pipelines") }, &documentFlags{}, "name", "Stored pipeline %s."),
 		p.sending("update ID FILE", "Store a new version of a pipeline", "PUT", func(args []string) string { return r.at(args[0]) }, &documentFlags{changes: true}, "name", "Stored pipeline %s."),
 		p.newVersionsCommand(r), p.newUsage(r, "usage ID VERSION", "Show what models have used in runs of a version"), p.newDiffCommand(r), p.newActivateCommand(r), p.newStartCommand(), p.newArchiveCommand(r, "archive", true), p.newArchiveCommand(r, "unarchive", false),
-		p.deleting(r, "Delete a pipeline; its executions keep what they run"))
+		p.deleting(r, "Delete a pipeline; its executions are kept"))
 }
 
 // documentFlags send a pipeline document.
@@ -113,7 +113,7 @@ func areVersions(args ...string) error {
 }
 
 func (p *program) newActivateCommand(r *resource) *cobra.Command {
-	return p.asking("activate ID VERSION", "Make a version the one that is started where none is named", func(ctx context.Context, q *request) error {
+	return p.asking("activate ID VERSION", "Make a version the default one", func(ctx context.Context, q *request) error {
 		if err := areVersions(q.args[1]); err != nil {
 			return err
 		}
@@ -140,9 +140,8 @@ func (p *program) newStartCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "start ID [-p key=value…]",
 		Short: "Start an execution of a stored pipeline",
-		Long: "Start an execution of a stored pipeline. With --follow it shows how it goes until it has ended, as\n" +
-			"`stepwell run` does, with --wait what has become of it then; the exit code is that of `stepwell run`: 0 completed, 1 failed, 3 completed\nwith failures.\n\n" +
-			"Without a server the execution runs in this process, which stays until it has ended; while another process\nruns the executions of the database, that process is asked to run it.",
+		Long: "Start an execution of a stored pipeline. --follow shows its progress until it ends, as `stepwell run` does; --wait shows the result only. With either, the exit code is that of `stepwell run`: 0 completed, 1 failed, 3 completed with failures.\n\n" +
+			"Without a server the execution runs in this process, which exits when it has ended. If another process runs the executions of the database, that process runs it.",
 		Args: arguments(1, 1, "ID"),
 		RunE: func(_ *cobra.Command, args []string) error { return p.startStored(&c, args[0], &f) },
 	}
@@ -225,7 +224,7 @@ func (p *program) declaredParams(ctx context.Context, client *client.Client, nam
 
 func (p *program) newArchiveCommand(r *resource, name string, archived bool) *cobra.Command {
 	var version int
-	short := map[bool]string{true: "Take a pipeline, or one of its versions, out of use; nothing starts it any more", false: "Take a pipeline, or one of its versions, into use again"}[archived]
+	short := map[bool]string{true: "Archive a pipeline, or one of its versions: it can no longer be started", false: "Restore an archived pipeline, or one of its versions"}[archived]
 	cmd := p.asking(name+" ID", short, func(ctx context.Context, q *request) error {
 		if q.flags.Changed("version") {
 			return p.archiveVersion(ctx, q, r, name, strconv.Itoa(version))

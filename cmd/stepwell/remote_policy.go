@@ -14,7 +14,7 @@ import (
 
 func (p *program) newPolicyCommand() *cobra.Command {
 	return p.group("policy", nil, "Manage which actions steps may use", "Manage which actions steps may use. A policy has rules for all pipelines (actions), for what an editor\nor an admin wrote (roles), and for some pipelines, by id or by a pattern of their name (pipelines); each\n"+
-		"has lists allow and deny of actions, such as util.exec or util.*. What any rule does not allow is denied.",
+		"has lists allow and deny of actions, such as util.exec or util.*. An action must be allowed by all rules that apply.",
 		p.newPolicyShow(), p.newPolicySet())
 }
 

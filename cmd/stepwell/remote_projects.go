@@ -21,8 +21,7 @@ func (p *program) newProjectsCommand() *cobra.Command {
 	under := func(name string) func(args []string) string {
 		return func(args []string) string { return r.at(args[0], name) }
 	}
-	return p.group("projects", []string{"project"}, "Manage projects and their progress", "Manage projects: what executions and other programs count processed items for. A project is\n"+
-		"finished once: when its total is known and as many items are processed.",
+	return p.group("projects", []string{"project"}, "Manage projects and their progress", "Manage projects, for which executions and other programs count processed items. A project is finished once, when its total is known and that many items are processed.",
 		p.listing(r, "List the projects"), p.showing(r, "Show a project"),
 		p.sending("create ID", "Create a project", "POST", func([]string) string { return pathTo("projects") }, &memberFlags{members: fields, first: "id"}, "id", "Created project %s."),
 		p.updating(r, "Change the name or the tags of a project", &memberFlags{members: fields}, "id", "Updated project %s."),
@@ -30,15 +29,15 @@ func (p *program) newProjectsCommand() *cobra.Command {
 		p.newProjectProgress(r),
 		p.newUsage(r, "usage ID", "Show what models have used for the lessons of a project"),
 		p.sending("total ID TOTAL", "Set the number of items", "PUT", under("total"), &argumentFlags{member: "total"}, "project_id", "Set the total of project %s."),
-		p.sending("discovered ID TOTAL", "Say that all items are found, and how many", "POST", under("discovered"), &argumentFlags{member: "total"}, "project_id", "All items of project %s are found."),
+		p.sending("discovered ID TOTAL", "Record that all items are found, and their number", "POST", under("discovered"), &argumentFlags{member: "total"}, "project_id", "All items of project %s are found."),
 		p.sending("status ID STATUS", "Set the status; nothing but a reset leaves DONE", "PUT", under("status"), &argumentFlags{member: "status"}, "project_id", "Set the status of project %s."),
 		p.sending("add ID", "Count processed items", "POST", under("items"), &itemFlags{}, "project_id", "Counted for project %s."),
-		p.verb("reset ID", "Begin the progress anew", "POST", func(id string) string { return r.at(id, "reset") }, "Reset the progress of project %s."),
+		p.verb("reset ID", "Reset the progress", "POST", func(id string) string { return r.at(id, "reset") }, "Reset the progress of project %s."),
 		p.deleting(r, "Delete a project and its progress"))
 }
 
 func (p *program) newProjectProgress(r *resource) *cobra.Command {
-	return p.asking("progress ID", "Show how far a project is", func(ctx context.Context, q *request) error {
+	return p.asking("progress ID", "Show the progress of a project", func(ctx context.Context, q *request) error {
 		o, err := q.call(ctx, "GET", r.at(q.args[0], "progress"), nil, nil)
 		if err != nil {
 			return err
@@ -105,7 +104,7 @@ func (f *argumentFlags) body(*program) (object, error) {
 	}
 	n, err := strconv.ParseInt(f.value, 10, 64)
 	if err != nil || n < 0 {
-		return nil, stepwell.Invalid("give a whole number from 0", "total: %s is no number of items", view.Printable(f.value))
+		return nil, stepwell.Invalid("give a whole number from 0", "total: %s is not a number of items", view.Printable(f.value))
 	}
 	return object{"total": n}, nil
 }

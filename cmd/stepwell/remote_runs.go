@@ -29,8 +29,8 @@ func (p *program) newPipelineRunsCommand() *cobra.Command {
 	return p.group("runs", []string{"pipeline-runs"}, "Run lessons through pipelines", "Run lessons, or all lessons of a project, through the steps of a sequential pipeline. RUN is the id of\na run, or last for the newest one.",
 		p.newRunsStartCommand(), p.listing(r, "List the runs, newest first"), queued, p.newRunShowCommand(r), p.newRunResultCommand(r), p.newRunRestartCommand(r),
 		p.changingRun(r, "pause", "pause", "Let the running step finish and start no other"),
-		p.changingRun(r, "stop", "stop", "Pause a run at once; the step that is running begins anew afterwards"),
-		p.changingRun(r, "resume", "start", "Go on with a paused run, or with a failed one from its failed step"))
+		p.changingRun(r, "stop", "stop", "Pause a run immediately; its running step starts over when the run is started again"),
+		p.changingRun(r, "resume", "start", "Continue with a paused run, or with a failed one from its failed step"))
 }
 
 // runsFlags are those of `runs start`.
@@ -46,7 +46,7 @@ func (f *runsFlags) add(fs *pflag.FlagSet) {
 	fs.StringVar(&f.project, "project", "", "run every lesson of this `project`")
 	fs.IntVar(&f.version, "version", 0, "`number` of the version; the active one without it")
 	fs.StringArrayVarP(&f.params, "param", "p", nil, "`key=value` of a parameter; lists and objects as JSON")
-	fs.IntVar(&f.window, "window", 0, "with --project: `number` of runs that go on at once")
+	fs.IntVar(&f.window, "window", 0, "with --project: `number` of runs that continue at once")
 	fs.StringVar(&f.key, "key", "", "`text` under which the start happens once, however often it is repeated")
 	fs.BoolVar(&f.reuse, "reuse", false, "take over the results of the first steps that have not changed since an earlier run for the lesson")
 	fs.BoolVar(&f.dryRun, "dry-run", false, "show which steps would be taken over and which would run, and why, and start nothing")
@@ -100,8 +100,8 @@ func (p *program) newRunsStartCommand() *cobra.Command {
 		return p.changed(ctx, q, answer.Data, f.wait)
 	})
 	cmd.PreRun = func(*cobra.Command, []string) { c.lasts = f.wait && !f.dryRun }
-	cmd.Long = "Start a run for a lesson, or one for each lesson of a project that the pipeline can run for. What --project starts\ncounts in the progress of the project; it goes on where it was interrupted when it is repeated with the same --key.\n\n" +
-		"With --reuse a run takes over what the first steps gave in an earlier run for the lesson, up to the first step that\nhas changed or did not complete there: they cost nothing again. --dry-run tells which beforehand.\n\n" +
+	cmd.Long = "Start a run for a lesson, or one for each lesson of a project that the pipeline can run for. What --project starts\ncounts in the progress of the project; it continues where it was interrupted when it is repeated with the same --key.\n\n" +
+		"With --reuse a run takes the results of its first steps from an earlier run for the lesson, up to the first step that has changed or did not complete there. --dry-run lists these steps beforehand.\n\n" +
 		"With --wait the exit code is that of `stepwell run`: 0 done, 1 failed."
 	return cmd
 }
@@ -212,7 +212,7 @@ func stepIn(run object, name string) (object, error) {
 }
 
 func (p *program) newRunResultCommand(*resource) *cobra.Command {
-	return p.askingOver(&connection{newest: newestRun}, "result RUN STEP", "Write the result of a step, named by its position or its id", func(ctx context.Context, q *request) error {
+	return p.askingOver(&connection{newest: newestRun}, "result RUN STEP", "Print the result of a step, named by its position or its id", func(ctx context.Context, q *request) error {
 		run, err := runOf(ctx, q, q.args[0])
 		if err != nil {
 			return err

@@ -26,10 +26,10 @@ func (p *program) newSchedulesCommand() *cobra.Command {
 	}
 	return p.group("schedules", []string{"schedule"}, "Manage schedules", "Manage schedules: they start pipelines and actions by time.",
 		p.listing(r, "List the schedules"), p.showing(r, "Show a schedule"), p.newScheduleCreate(r), p.newScheduleUpdate(r),
-		p.deleting(r, "Delete a schedule; what it has started goes on"),
-		verb("pause ID", "Start nothing until it is resumed", "pause", "Paused schedule %s."),
-		verb("resume ID", "Start again when it is time", "resume", "Resumed schedule %s."),
-		verb("trigger ID", "Start it now, once, beside its times", "trigger", "Triggered schedule %s."),
+		p.deleting(r, "Delete a schedule; its executions continue"),
+		verb("pause ID", "Pause a schedule", "pause", "Paused schedule %s."),
+		verb("resume ID", "Resume a schedule", "resume", "Resumed schedule %s."),
+		verb("trigger ID", "Start a schedule once, now", "trigger", "Triggered schedule %s."),
 		p.newNextRuns(r), p.newFirings(r), p.newBackfill(r))
 }
 
@@ -104,7 +104,7 @@ func (p *program) newScheduleUpdate(r *resource) *cobra.Command {
 
 func (p *program) newNextRuns(r *resource) *cobra.Command {
 	var count int
-	cmd := p.asking("next ID", "Show when it starts next", func(ctx context.Context, q *request) error {
+	cmd := p.asking("next ID", "Show the next times of a schedule", func(ctx context.Context, q *request) error {
 		answer, err := q.call(ctx, "GET", r.at(q.args[0], "next-runs"), url.Values{"count": {strconv.Itoa(count)}}, nil)
 		if err != nil {
 			return err
@@ -124,7 +124,7 @@ func (p *program) newNextRuns(r *resource) *cobra.Command {
 func (p *program) newFirings(r *resource) *cobra.Command {
 	var most int
 	columns := []view.Column{{"SCHEDULED", "scheduled_at"}, {"TO", "to"}, {"COUNT", "count"}, {"STATUS", "status"}, {"REASON", "reason"}, {"EXECUTION", "execution_id"}, {"ERROR", "error"}}
-	cmd := p.asking("firings ID", "List what became of its times: ran, caught up, dropped, refused", func(ctx context.Context, q *request) error {
+	cmd := p.asking("firings ID", "List the firings of a schedule: ran, caught up, dropped, refused", func(ctx context.Context, q *request) error {
 		if most < 1 || most > maxList {
 			return stepwell.Invalid(fmt.Sprintf("give a number from 1 to %d", maxList), "limit: %d is out of range", most)
 		}
@@ -145,7 +145,7 @@ func (p *program) newFirings(r *resource) *cobra.Command {
 
 func (p *program) newBackfill(r *resource) *cobra.Command {
 	var from, to string
-	cmd := p.asking("backfill ID --from TIME --to TIME", "Start it for times that have passed, each of them once", func(ctx context.Context, q *request) error {
+	cmd := p.asking("backfill ID --from TIME --to TIME", "Start a schedule for past times, once for each", func(ctx context.Context, q *request) error {
 		if from == "" || to == "" {
 			return stepwell.Invalid("usage: stepwell schedules backfill ID --from TIME --to TIME", "--from and --to are missing")
 		}

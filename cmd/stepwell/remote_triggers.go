@@ -77,7 +77,7 @@ func (p *program) newWebhooksCommand() *cobra.Command {
 func (p *program) newServerEventsCommand() *cobra.Command {
 	r := &resource{path: "event-triggers", items: "event_triggers", what: "event trigger",
 		columns: []view.Column{{"ID", "trigger_id"}, {"NAME", "name"}, {"TYPE", "event_type"}, {"ENABLED", "enabled"}, {"COUNT", "trigger_count"}}}
-	triggers := p.group("triggers", []string{"trigger"}, "Manage event triggers", "Manage event triggers: they say which events start which pipelines.",
+	triggers := p.group("triggers", []string{"trigger"}, "Manage event triggers", "Manage event triggers, which start pipelines when events arrive.",
 		p.listing(r, "List the event triggers"), p.showing(r, "Show an event trigger"),
 		p.sending("create", "Create an event trigger", "POST", func([]string) string { return pathTo("event-triggers") }, &triggerFlags{ofEvent: true}, "trigger_id", "Created event trigger %s."),
 		p.updating(r, "Update an event trigger; what is not given stays", &triggerFlags{ofEvent: true}, "trigger_id", "Updated event trigger %s."),
@@ -104,7 +104,7 @@ func (e *eventFlags) body(*program) (object, error) {
 	if e.data != "" {
 		var data object
 		if err := yaml.Unmarshal([]byte(e.data), &data); err != nil || data == nil {
-			return nil, stepwell.Invalid(`write it like -d '{"city": "Oslo"}'`, "--data: %q is no object", e.data)
+			return nil, stepwell.Invalid(`write it like -d '{"city": "Oslo"}'`, "--data: %q is not an object", e.data)
 		}
 		o["data"] = data
 	}
@@ -115,8 +115,8 @@ func (p *program) newApprovalsCommand() *cobra.Command {
 	r := &resource{path: "approvals", items: "approvals", what: "approval",
 		columns: []view.Column{{"ID", "approval_id"}, {"PIPELINE", "pipeline"}, {"STEP", "step_id"}, {"MESSAGE", "message"}, {"UNTIL", "until"}, {"EXECUTION", "execution_id"}}}
 	return p.group("approvals", []string{"approval"}, "Manage approvals", "Manage approvals: list the steps that wait for a decision (util.approval), approve or reject them. An ID is that of\nthe execution, or last for the newest one, a dot and the step.",
-		p.listing(r, "List what waits for a decision"),
-		p.deciding(r, "approve", "Approve a step: it goes on"), p.deciding(r, "reject", "Reject a step"))
+		p.listing(r, "List the steps that wait for a decision"),
+		p.deciding(r, "approve", "Approve a waiting step"), p.deciding(r, "reject", "Reject a waiting step"))
 }
 
 func (p *program) deciding(r *resource, word, short string) *cobra.Command {

@@ -43,7 +43,7 @@ func (p *program) sendUpdate(ctx context.Context, client *client.Client, path st
 	}
 	_, err = client.CallIf(ctx, "PUT", path, tag, body, answer)
 	if stepwell.CodeOf(err) == api.CodePrecondition {
-		return &stepwell.Error{Code: api.CodePrecondition, Message: "somebody else has changed it meanwhile", Hint: "repeat the command: it changes what is there then"}
+		return &stepwell.Error{Code: api.CodePrecondition, Message: "it was changed by another request meanwhile", Hint: "repeat the command: it works on the new state"}
 	}
 	return err
 }

@@ -33,7 +33,7 @@ func TestUpdateIsOvertaken(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = (&program{err: io.Discard}).sendUpdate(t.Context(), client, "/api/v1/schedules/nightly", object{"name": "daily"}, nil, &object{})
-	if stepwell.CodeOf(err) != api.CodePrecondition || stepwell.HintOf(err) != "repeat the command: it changes what is there then" {
+	if stepwell.CodeOf(err) != api.CodePrecondition || stepwell.HintOf(err) != "repeat the command: it works on the new state" {
 		t.Errorf("%v", err)
 	}
 }

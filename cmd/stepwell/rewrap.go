@@ -15,12 +15,8 @@ func (p *program) newSecretsRewrap() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rewrap",
 		Short: "Seal everything with the first master key, after it was changed",
-		Long: "Seal with the first master key what was sealed with another one: the secrets, those of signed\n" +
-			"webhooks, and Stepwell's own. It works on the database itself, which no server may be using; a\n" +
-			"server does the same when it starts. Parameters and outputs of executions stay sealed with the key\n" +
-			"of their time.\n\n" +
-			"To change the master key, put a new one (openssl rand -base64 32) in a line above the old one in the\n" +
-			"key file, rewrap, and take the old one out when no execution of before has to be retried.",
+		Long: "Encrypt all secrets with the first master key, including those of signed webhooks and Stepwell's own. It opens the database directly, so no server may be using it; a server does the same when it starts. Parameters and outputs of executions remain encrypted with the key that was current when they were written.\n\n" +
+			"To change the master key, put a new one (openssl rand -base64 32) in a line above the old one in the key file and rewrap. Remove the old one when no earlier execution has to be retried.",
 		Args: arguments(0, 0, ""),
 		RunE: func(*cobra.Command, []string) error { return p.rewrap() },
 	}

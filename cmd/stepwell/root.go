@@ -46,8 +46,7 @@ func (p *program) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "stepwell",
 		Short: "Run pipelines: graphs of steps that survive crashes and restarts",
-		Long: "Stepwell runs a pipeline, a graph of steps, to its end through crashes and restarts.\n" +
-			"Everything is kept in a data directory, ./.stepwell unless --data names another one.\n\n" +
+		Long: "Stepwell runs pipelines (graphs of steps) that survive crashes and restarts. It keeps all data in the directory ./.stepwell; --data chooses another one.\n\n" +
 			"A flag overrides its variable (--data: STEPWELL_DATA), which overrides the same key in the\n" +
 			"settings file: stepwell.yaml in the working directory, or in the directory named by --data or\n" +
 			"STEPWELL_DATA.",
@@ -73,7 +72,7 @@ func (p *program) root() *cobra.Command {
 		},
 	}
 	root.Flags().BoolVarP(&showVersion, "version", "v", false, "show the version")
-	root.SetFlagErrorFunc(flagError)
+	root.SetFlagErrorFunc(p.flagError)
 	root.CompletionOptions.HiddenDefaultCmd = false
 	root.AddCommand(
 		p.newInitCommand(),
@@ -120,12 +119,12 @@ func (p *program) root() *cobra.Command {
 // groups are the commands by task, as the help lists them.
 var groups = []manual.Group{
 	{Title: "Write pipelines:", Commands: []string{"init", "validate", "plan", "actions", "modules", "schema"}},
-	{Title: "Run and watch them:", Commands: []string{"run", "executions", "approvals"}},
-	{Title: "Serve them:", Commands: []string{"serve", "pipelines", "schedules", "webhooks", "events"}},
-	{Title: "Work through projects:", Commands: []string{"projects", "lessons", "runs"}},
-	{Title: "Spread the work:", Commands: []string{"worker", "workers", "plugins", "clusters"}},
+	{Title: "Run pipelines:", Commands: []string{"run", "executions", "approvals"}},
+	{Title: "Run a server:", Commands: []string{"serve", "pipelines", "schedules", "webhooks", "events"}},
+	{Title: "Process projects:", Commands: []string{"projects", "lessons", "runs"}},
+	{Title: "Add workers:", Commands: []string{"worker", "workers", "plugins", "clusters"}},
 	{Title: "Control access:", Commands: []string{"secrets", "keys", "policy", "audit"}},
-	{Title: "Look after it:", Commands: []string{"doctor", "ready", "backup", "restore", "migrate"}},
+	{Title: "Maintain:", Commands: []string{"doctor", "ready", "backup", "restore", "migrate"}},
 	{Title: "Work with STAC:", Commands: []string{"stac"}},
 	{Title: "Try and measure:", Commands: []string{"dev", "bench", "chaos"}},
 	{Title: "About the command:", Commands: []string{"help", "completion", "man", "version"}},
@@ -144,9 +143,9 @@ func (p *program) unknownCommand(cmd *cobra.Command, args []string) error {
 		return nil
 	}
 	hint := fmt.Sprintf("`%s --help` lists the commands", cmd.CommandPath())
-	near := manual.Suggest(cmd, args[0])
+	near := manual.Suggest(cmd, args...)
 	if cmd.HasParent() && len(near) == 0 {
-		near = manual.Suggest(cmd.Root(), args[0])
+		near = manual.Suggest(cmd.Root(), args...)
 	}
 	if len(near) > 0 {
 		hint = "did you mean `" + strings.Join(near, "` or `") + "`?"
@@ -156,14 +155,31 @@ func (p *program) unknownCommand(cmd *cobra.Command, args []string) error {
 	return stepwell.Invalid(hint, "unknown command %q", args[0])
 }
 
+// flagsElsewhere has flags of Airflow, Temporal and Dagu, and those that do the same here.
+var flagsElsewhere = map[string]string{
+	"port": "listen", "host": "listen", "bind": "listen", "ip": "listen",
+	"conf": "param", "input": "param", "args": "param", "input-file": "params-file",
+	"dag-id": "pipeline", "workflow-id": "pipeline", "type": "pipeline", "address": "server", "format": "output",
+}
+
 // flagError says in Stepwell's words what the flag parser did not like.
-func flagError(cmd *cobra.Command, err error) error {
+func (p *program) flagError(cmd *cobra.Command, err error) error {
+	if args := cmd.Flags().Args(); cmd.HasSubCommands() && len(args) > 0 {
+		return p.unknownCommand(cmd, args) // the flag is one of a command that does not exist
+	}
 	hint := fmt.Sprintf("`%s --help` lists the flags", cmd.CommandPath())
 	if name, ok := strings.CutPrefix(err.Error(), "unknown flag: --"); ok {
 		var names []string
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-		if near := spec.Closest(name, names); near != "" {
+		near := spec.Closest(name, names)
+		if same := flagsElsewhere[name]; cmd.Flags().Lookup(same) != nil {
+			near = same
+		}
+		switch {
+		case near != "":
 			hint = "did you mean --" + near + "?"
+		case cmd.Flags().Lookup("param") != nil:
+			hint = fmt.Sprintf("a parameter is given as -p %s=VALUE; %s", name, hint)
 		}
 	}
 	return stepwell.Invalid(hint, "%s", err.Error())
@@ -177,6 +193,9 @@ func arguments(least, most int, what string) cobra.PositionalArgs {
 		case len(args) < least:
 			return stepwell.Invalid(hint, "%s is missing", what)
 		case most >= 0 && len(args) > most:
+			if strings.Contains(args[most], "=") && cmd.Flags().Lookup("param") != nil {
+				hint = fmt.Sprintf("a parameter is given as -p %s", args[most])
+			}
 			return stepwell.Invalid(hint, "%q is one argument too many", args[most])
 		}
 		return nil

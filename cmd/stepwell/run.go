@@ -39,12 +39,9 @@ func (p *program) newRunCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run FILE [-p key=value…]",
 		Short: "Run a pipeline file to its end, in this process",
-		Long: "Run a pipeline file to its end, in this process, and show how it goes: as a live tree on a\n" +
-			"terminal, as lines otherwise.\n\n" +
-			"The first Ctrl-C lets the running steps finish, the second stops them. Either way nothing is\n" +
-			"lost: --resume goes on with the newest unfinished execution of the pipeline.\n\n" +
-			"Relative paths in steps are meant from the working directory. A step `pipeline: other` runs\n" +
-			"other.yaml (.yml, .json) beside FILE, or the file whose path is given.\n\n" +
+		Long: "Run a pipeline file to its end, in this process, and show its progress: as a live tree on a terminal, as lines otherwise.\n\n" +
+			"The first Ctrl-C lets running steps finish, the second stops them. Nothing is lost in either case: --resume continues the newest unfinished execution of the pipeline.\n\n" +
+			"Relative paths in steps are relative to the working directory. A step `pipeline: other` runs other.yaml (.yml, .json) next to FILE; it may also name a path.\n\n" +
 			"Exit codes: 0 completed, 1 failed, cancelled or timed out, 2 wrong input, 3 completed with\n" +
 			"failures, 130 interrupted.",
 		Example: "  stepwell run examples/quickstart.yaml\n  stepwell run examples/quickstart.yaml --watch\n  stepwell run examples/media-ingest.yaml -p card=/media/card",
@@ -54,7 +51,7 @@ func (p *program) newRunCommand() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringArrayVarP(&f.params, "param", "p", nil, "`key=value` of a parameter; lists and objects as JSON")
 	flags.StringVar(&f.paramsFile, "params-file", "", "YAML or JSON `file` with parameters; -p counts more")
-	flags.BoolVar(&f.resume, "resume", false, "go on with the newest unfinished execution of the pipeline")
+	flags.BoolVar(&f.resume, "resume", false, "continue with the newest unfinished execution of the pipeline")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "check everything and show the plan, but run nothing")
 	flags.BoolVar(&f.watch, "watch", false, "run it again each time that it or a file it refers to has changed, until Ctrl-C")
 	flags.StringVar(&f.project, "project", "", "`id` of a project whose processed items the execution counts")
@@ -133,7 +130,7 @@ func (p *program) runFile(file string, f *runFlags) error {
 // runThere has a server run a pipeline file, and shows it as if it ran here.
 func (p *program) runThere(file string, f *runFlags) error {
 	if f.resume || f.failures != "" || f.summary != "" {
-		return stepwell.Invalid("`stepwell executions resume ID --server …` goes on with an execution", "--resume, --output-failures and --output-summary are for executions of this process")
+		return stepwell.Invalid("`stepwell executions resume ID --server …` continues with an execution", "--resume, --output-failures and --output-summary are for executions of this process")
 	}
 	src, err := readFile(file, maxDocument)
 	if err != nil {
@@ -219,7 +216,7 @@ func (s *session) unfinished(ctx context.Context, pipeline string) (*store.Execu
 func (p *program) hintUnfinished(s *session, d *document) {
 	x, err := s.unfinished(context.Background(), d.def.Name)
 	if err == nil && x != nil { // a hint that cannot be given is no reason not to run
-		fmt.Fprintf(p.err, "hint: execution %s of this pipeline is unfinished; --resume goes on with it\n", x.ID)
+		fmt.Fprintf(p.err, "hint: execution %s of this pipeline is unfinished; --resume continues it\n", x.ID)
 	}
 }
 
@@ -235,7 +232,7 @@ func (p *program) resumeNewest(s *session, d *document) error {
 	}
 	if body, err := definition.Encode(d.def); err == nil {
 		if hash := sha256.Sum256(body); !bytes.Equal(hash[:], x.Definition) {
-			fmt.Fprintf(p.err, "hint: %s has changed; the execution goes on with what it was started with\n", d.file)
+			fmt.Fprintf(p.err, "hint: %s has changed; the execution continues with what it was started with\n", d.file)
 		}
 	}
 	return s.steer(x.ID, &change{verb: "resume"})

@@ -19,7 +19,7 @@ const changePause = 200 * time.Millisecond
 // exit code is that of the last run.
 func (p *program) runAgain(file string, f *runFlags) error {
 	if f.resume {
-		return stepwell.Invalid("leave one of them out", "--watch starts an execution for each change, --resume goes on with one")
+		return stepwell.Invalid("leave one of them out", "--watch starts an execution for each change, --resume continues with one")
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

@@ -27,12 +27,9 @@ func (p *program) newServeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve the API, and run schedules and executions",
-		Long: "Serve the API and run schedules and executions until it is stopped. Everything is in this\n" +
-			"process and its database; what was left unfinished is taken up first. docs/server.md has the\n" +
-			"settings.\n\n" +
-			"The first Ctrl-C (or SIGTERM) begins no more work and lets running steps finish, for\n" +
-			"server.stop_seconds; the second stops at once. Either way nothing is lost.\n\n" +
-			"Exit codes: 0 stopped in order, 1 failed, 2 wrong settings, 130 stopped by force.",
+		Long: "Serve the API and run schedules and executions until the process is stopped. It first resumes unfinished executions. docs/server.md has the settings.\n\n" +
+			"The first Ctrl-C (or SIGTERM) starts no more work and gives running steps server.stop_seconds to finish; the second stops immediately. Nothing is lost in either case.\n\n" +
+			"Exit codes: 0 graceful shutdown, 1 failure, 2 invalid settings, 130 stopped by a second signal.",
 		Args: arguments(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, err := p.serving()

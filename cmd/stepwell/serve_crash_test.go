@@ -193,7 +193,7 @@ func (r *crashRig) approve(most int) int {
 	done := 0
 	for _, row := range rows[:min(most, len(rows))] {
 		id, _ := row["approval_id"].(string)
-		err := r.client.Call(r.t.Context(), "POST", pathTo("approvals", id, "approve"), nil, object{"comment": "go on"}, nil)
+		err := r.client.Call(r.t.Context(), "POST", pathTo("approvals", id, "approve"), nil, object{"comment": "continue"}, nil)
 		switch stepwell.CodeOf(err) {
 		case "", stepwell.CodeConflict, stepwell.CodeNotFound: // answered before: its repetition changes nothing
 			done++
@@ -335,7 +335,7 @@ func (r *crashRig) check(ctx context.Context, name, id string) error {
 		return err
 	}
 	got := fmt.Sprintf("%s-%v", x.Pipeline, x.Result["n"])
-	if x.Status != "completed" || got != name || x.Pipeline == "approvals" && x.Result["said"] != "go on" {
+	if x.Status != "completed" || got != name || x.Pipeline == "approvals" && x.Result["said"] != "continue" {
 		return fmt.Errorf("%s: %s with %v", name, x.Status, x.Result)
 	}
 	var history struct {

@@ -242,11 +242,11 @@ func (s *session) finish(id string, err error) error {
 	case over(x):
 		return exitOf(x.Status)
 	case x.Status == stepwell.ExecutionPaused.String():
-		fmt.Fprintf(s.program.err, "the execution is paused; go on with: stepwell executions resume %s%s\n", id, s.where)
+		fmt.Fprintf(s.program.err, "the execution is paused; continue with: stepwell executions resume %s%s\n", id, s.where)
 	case s.app == nil:
-		fmt.Fprintf(s.program.err, "the execution goes on there; show it again with: %s\n", s.resume)
+		fmt.Fprintf(s.program.err, "the execution continues there; show it again with: %s\n", s.resume)
 	default:
-		fmt.Fprintf(s.program.err, "the execution is unfinished; go on with: %s\n", s.resume)
+		fmt.Fprintf(s.program.err, "the execution is unfinished; continue with: %s\n", s.resume)
 	}
 	return exitError(exitInterrupted)
 }

@@ -102,7 +102,7 @@ func flagValueError(value string, err error) string {
 	if _, ok := errors.AsType[*stepwell.Error](err); ok {
 		return err.Error()
 	}
-	return fmt.Sprintf("%q is no value for it", value)
+	return fmt.Sprintf("%q is not a value for it", value)
 }
 
 // choice is a flag that takes one of a few words.

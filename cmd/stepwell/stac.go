@@ -71,7 +71,7 @@ func (p *program) newStacRunCommand() *cobra.Command {
 	flags := cmd.Flags()
 	w.add(flags)
 	flags.BoolVar(&f.dryRun, "dry-run", false, "check everything, open what the modules read, show the plan, but run nothing")
-	flags.BoolVar(&f.resume, "resume", false, "go on with the newest unfinished execution of the workflow")
+	flags.BoolVar(&f.resume, "resume", false, "continue with the newest unfinished execution of the workflow")
 	flags.StringArrayVarP(&f.params, "param", "p", nil, "`key=value` of a parameter; lists and objects as JSON")
 	f.addReport(flags)
 	f.output = format(flags, "text", "json")
@@ -85,9 +85,8 @@ func (p *program) newStacValidateWorkflowCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "validate-workflow [--config] FILE",
 		Short: "Find what is wrong with a workflow file and with what its modules read",
-		Long: "Find everything that is wrong with a workflow file, as `stepwell validate` does, and let its modules\n" +
-			"look at what they would read: missing files, tables and schemas. Nothing is changed.",
-		Args: arguments(0, 1, "FILE"),
+		Long:  "Check a workflow file, as `stepwell validate` does, and also what its modules would read: missing files, tables and schemas. Nothing is changed.",
+		Args:  arguments(0, 1, "FILE"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			file, err := w.of(args)
 			if err != nil {

@@ -161,7 +161,7 @@ func (p *program) newStacIngestCommand() *cobra.Command {
 			if bbox != "" {
 				var box []any
 				if err := json.Unmarshal([]byte("["+bbox+"]"), &box); err != nil {
-					return stepwell.Invalid("west,south,east,north", "--bbox %q is no list of numbers", bbox)
+					return stepwell.Invalid("west,south,east,north", "--bbox %q is not a list of numbers", bbox)
 				}
 				config["bbox"] = box
 			}

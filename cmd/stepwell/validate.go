@@ -19,9 +19,8 @@ func (p *program) newValidateCommand() *cobra.Command {
 	engine := &choice{"", []string{"sql", "dapr"}}
 	cmd := &cobra.Command{
 		Use:   "validate FILE…",
-		Short: "Find everything that is wrong with pipeline files",
-		Long: "Find everything that is wrong with pipeline files and the sub-pipelines they name, with file,\n" +
-			"line and column. Exit code 2 when there is an error; warnings alone are fine.\n\n" +
+		Short: "Check pipeline files and report all problems",
+		Long: "Check pipeline files and the sub-pipelines they name, and report all problems with file, line and column. Exit code 2 if there is an error; warnings alone are fine.\n\n" +
 			"With --server the server is asked: it knows its stored pipelines, its actions, and which of them its\n" +
 			"policy denies to what you write.\n\n" +
 			"With --online the clusters of the settings are asked what they say to Kubernetes jobs (docs/kubernetes.md).\n\n" +

@@ -44,10 +44,10 @@ func (p *program) newWorkerCommand() *cobra.Command {
 			"settings is the place that the server has. Steps that run commands or touch files do so on this machine, as this\n" +
 			"process's user: the server's exec and files settings do not hold here.\n" +
 			"A step's outcome is kept and offered until the server has stored it, also over the server's restart; when a\n" +
-			"server is gone for good, to the next one.\n\n" +
+			"server is permanently gone, to the next one.\n\n" +
 			"The API key, of the role worker, is that of STEPWELL_API_KEY or of --token-file.\n\n" +
 			"The first Ctrl-C (or SIGTERM) begins no more steps, gives back those that have not begun, and lets running ones\n" +
-			"finish; the second ends at once, and the steps go on elsewhere.",
+			"finish; the second ends at once, and the steps continue elsewhere.",
 		Args: arguments(0, 0, ""),
 		RunE: func(*cobra.Command, []string) error { return p.work(f) },
 	}
@@ -74,7 +74,7 @@ func (f *workerFlags) options(p *program) (o link.Options, err error) {
 	}
 	for _, s := range f.servers {
 		if u, err := url.Parse(s); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-			return o, stepwell.Invalid("write it like https://stepwell.example.org", "--server: %q is no address of a server", s)
+			return o, stepwell.Invalid("write it like https://stepwell.example.org", "--server: %q is not an address of a server", s)
 		}
 	}
 	if f.concurrency < 0 || f.concurrency > 10_000 {
@@ -194,7 +194,7 @@ func (p *program) newClustersCommand() *cobra.Command {
 	r := &resource{path: "clusters", items: "clusters", what: "cluster", whole: true,
 		columns: []view.Column{{"ID", "id"}, {"DEFAULT", "default"}, {"STATE", "state"}, {"VERSION", "version"}, {"KIND", "kind"}, {"SERVER", "server"}, {"NAMESPACE", "namespace"}, {"ERROR", "error"}}}
 	return p.group("clusters", []string{"cluster"}, "Manage Kubernetes clusters", "Manage Kubernetes clusters on which steps run jobs: those of the settings, and those created here (docs/kubernetes.md).",
-		p.listing(r, "List the clusters and how they are"), p.showing(r, "Show a cluster and how it is"),
+		p.listing(r, "List the clusters and their state"), p.showing(r, "Show a cluster and its state"),
 		p.sending("create ID", "Create a cluster from a kubeconfig, which is stored encrypted", "POST", func([]string) string { return pathTo("clusters") }, &clusterFlags{}, "id", "Created cluster %s."),
 		p.deleting(r, "Delete a created cluster"))
 }
@@ -227,5 +227,5 @@ func (p *program) newWorkersCommand() *cobra.Command {
 		columns: []view.Column{{"NAME", "name"}, {"VERSION", "version"}, {"QUEUES", "queues"}, {"RUNS AT ONCE", "concurrency"}, {"HELD", "held"}, {"SEEN", "seen_at"}, {"SECRETS", "secrets"}, {"DRAINING", "draining"}}}
 	return p.servedGroup("workers", "List and drain workers", "List and drain workers: processes that run steps of a server (`stepwell worker`, or of your own; docs/workers.md).",
 		p.listing(r, "List the workers, the server's own first"),
-		p.verbOver(&connection{served: true}, "drain NAME", "Have a worker finish what it holds, and end", "POST", func(name string) string { return r.at(name, "drain") }, "Worker %s gets no more steps, and ends when it has finished what it holds."))
+		p.verbOver(&connection{served: true}, "drain NAME", "Let a worker finish its steps and exit", "POST", func(name string) string { return r.at(name, "drain") }, "Worker %s gets no more steps, and ends when it has finished what it holds."))
 }

@@ -366,7 +366,7 @@ func TestStreamBucketAway(t *testing.T) {
 			r.completed(r.start(format, to))
 			r.bucket.When(nil)
 			if mu.Lock(); refused < 12 {
-				t.Errorf("%s: it was away for %d requests only", to, refused)
+				t.Errorf("%s: it was unavailable for %d requests only", to, refused)
 			}
 			mu.Unlock()
 			r.check(format, to)

@@ -106,7 +106,7 @@ func (c *checker) pipeline(d *definition.Definition) {
 		c.add(at("settings/concurrency"), "settings.concurrency", "executions inside Dapr Workflow do not know of each other: there is no limit across them", "limit the workflows that are started")
 	}
 	if d.Settings.SLA != nil {
-		c.add(at("settings/sla"), "settings.sla", "nobody is told of executions inside Dapr Workflow that take longer than expected", "use settings.timeout_seconds")
+		c.add(at("settings/sla"), "settings.sla", "executions inside Dapr Workflow that take longer than expected are not reported", "use settings.timeout_seconds")
 	}
 	if len(d.Matrix) > 0 {
 		c.add(d.Pos, "strategy.matrix", "a matrix is not run inside Dapr Workflow", elsewhere)

@@ -155,12 +155,12 @@ func (p *pod) check() (all []error) {
 		}
 		for _, mount := range c.VolumeMounts {
 			if !volumes[mount.Name] {
-				all = append(all, fmt.Errorf("the container %s mounts %s, which is no volume", c.Name, mount.Name))
+				all = append(all, fmt.Errorf("the container %s mounts %s, which is not a volume", c.Name, mount.Name))
 			}
 		}
 		for _, probe := range []*core.Probe{c.LivenessProbe, c.ReadinessProbe, c.StartupProbe} {
 			if probe != nil && probe.HTTPGet != nil && !p.hasPort(probe.HTTPGet.Port) {
-				all = append(all, fmt.Errorf("the container %s is asked at %s, which is no port", c.Name, probe.HTTPGet.Port.String()))
+				all = append(all, fmt.Errorf("the container %s is asked at %s, which is not a port", c.Name, probe.HTTPGet.Port.String()))
 			}
 		}
 	}

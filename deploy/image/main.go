@@ -122,7 +122,7 @@ func (b *build) date(ctx context.Context) error {
 	}
 	seconds, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
-		return fmt.Errorf("SOURCE_DATE_EPOCH: %q is no number of seconds", text)
+		return fmt.Errorf("SOURCE_DATE_EPOCH: %q is not a number of seconds", text)
 	}
 	b.at = time.Unix(seconds, 0).UTC()
 	return nil

@@ -402,7 +402,7 @@ func answerEvent(w *engine.Await, text string) engine.Event {
 	}
 	var outputs map[string]json.RawMessage
 	if len(a.Outputs) > 0 && json.Unmarshal(a.Outputs, &outputs) != nil {
-		return invalid("has outputs that are no object")
+		return invalid("has outputs that are not an object")
 	}
 	switch {
 	case a.Status == "failed":

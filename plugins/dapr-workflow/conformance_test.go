@@ -88,7 +88,7 @@ func recordedRuns(t *testing.T, h *hosting) map[string]string {
 		}
 	}
 	if n < 120 || len(runs) < 35 {
-		t.Fatalf("only %d of %d transcripts go on", len(runs), n)
+		t.Fatalf("only %d of %d transcripts continue", len(runs), n)
 	}
 	return runs
 }
@@ -127,7 +127,7 @@ func TestTranscripts(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d of %d transcripts go on to their ends", len(want), len(runs))
+	t.Logf("%d of %d transcripts continue to their ends", len(want), len(runs))
 }
 
 // drawDefinition makes a pipeline of a few steps that depend on each other at random: retries, conditions, loops, rules, failures.

@@ -62,7 +62,7 @@ func TestEnvelopeCrashes(t *testing.T) {
 	kill = h.startProgram()
 	h.killServer()
 	h.begin(h.stepwell, DefinitionWorkflow, "early", map[string]any{"definition": gate("early")}) // while the server is away
-	h.until("the workflow says that the server is away", func() bool {
+	h.until("the workflow says that the server is unavailable", func() bool {
 		_, is := h.dapr(h.stepwell, http.MethodGet, "early", nil)
 		return strings.Contains(fmt.Sprint(is["properties"]), "asking again")
 	})
@@ -164,9 +164,9 @@ func TestWorkflowSteps(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.end(h.stepwell, "lonely", "TERMINATED")
-	h.until("the log says that it goes on", func() bool {
+	h.until("the log says that it continues", func() bool {
 		l, err := h.server.Logs(t.Context(), api.ListLogs{ExecutionPath: api.ExecutionPath{ID: id}})
-		return err == nil && slices.ContainsFunc(l.Logs, func(line api.LogLine) bool { return strings.Contains(line.Message, "lonely-call goes on") })
+		return err == nil && slices.ContainsFunc(l.Logs, func(line api.LogLine) bool { return strings.Contains(line.Message, "lonely-call continues") })
 	})
 
 	// One beside the same sidecar is terminated; the program hosts no other such than its own.

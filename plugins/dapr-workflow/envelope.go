@@ -158,7 +158,7 @@ func (e *envelope) apply(h *protos.HistoryEvent) {
 	case *protos.HistoryEvent_EventRaised:
 		if x.EventRaised.Name == cancelEvent && e.callee != "" && e.wanted != cancel {
 			e.wanted = cancel
-			e.end(protos.OrchestrationStatus_ORCHESTRATION_STATUS_TERMINATED, nil, failureOr(nil, "given up; "+e.child()+" of the app "+e.callee+" goes on"))
+			e.end(protos.OrchestrationStatus_ORCHESTRATION_STATUS_TERMINATED, nil, failureOr(nil, "given up; "+e.child()+" of the app "+e.callee+" continues"))
 		}
 	}
 	if e.verdict != nil && !e.suspended {

@@ -146,7 +146,7 @@ func TestHostedSignals(t *testing.T) {
 		s.run()
 		s.inbox = append(s.inbox, raised("event:go", `{"outputs":{"by":"bob"}}`))
 		if s.run(); s.ended != nil || n.of("finally") != was || !strings.Contains(s.status, `"status":"paused"`) {
-			t.Errorf("%s: a suspended workflow goes on: %s", mode, s.status)
+			t.Errorf("%s: a suspended workflow continues: %s", mode, s.status)
 		}
 		s.inbox = append(s.inbox, resumed)
 		if got := s.run().end(); got != `COMPLETED {"by":"bob"}` {

@@ -151,7 +151,7 @@ func (h *hosting) prepare(o *Order) (*prepared, error) {
 		}
 		var ok bool
 		if given, ok = v.(map[string]any); !ok && v != nil {
-			return nil, stepwell.Invalid("", "params is no object")
+			return nil, stepwell.Invalid("", "params is not an object")
 		}
 	}
 	params, problems := definition.CheckParams(d, given)

@@ -73,7 +73,7 @@ func (w *worker) serve(ctx context.Context, sidecar string) error {
 		if took >= 0 {
 			pause = 100 * time.Millisecond
 		}
-		w.log.Warn("the sidecar is away, connecting again", "sidecar", sidecar, "error", err)
+		w.log.Warn("the sidecar is unavailable, connecting again", "sidecar", sidecar, "error", err)
 		select {
 		case <-time.After(pause + rand.N(pause)):
 		case <-ctx.Done():

@@ -49,7 +49,7 @@ func (c *calls) init(o *Options, l *redislink.Link) {
 func (c *calls) changed(to gobreaker.State) {
 	switch {
 	case to == gobreaker.StateOpen && !c.away.Swap(true):
-		c.o.Log.Log(context.Background(), progress.LevelCritical, "the Redis server of the progress of projects is away: the database answers until it is back", "asked_again_after", c.o.Rest)
+		c.o.Log.Log(context.Background(), progress.LevelCritical, "the Redis server of the progress of projects is unavailable: the database answers until it is back", "asked_again_after", c.o.Rest)
 	case to == gobreaker.StateClosed:
 		c.away.Store(false)
 		c.recovered.Add(1)

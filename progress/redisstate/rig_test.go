@@ -157,7 +157,7 @@ func (r *rig) until(what string, f func() bool) {
 	r.Helper()
 	for end := time.Now().Add(time.Minute); !f(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
-			r.Fatalf("waited in vain until %s\n%s", what, r.log.buf.String())
+			r.Fatalf("waited without success until %s\n%s", what, r.log.buf.String())
 		}
 	}
 }

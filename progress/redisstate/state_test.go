@@ -123,7 +123,7 @@ func TestDeleted(t *testing.T) {
 	proxy.Refuse(true)
 	proxy.Cut()
 	r.must(r.Delete(t.Context(), name))
-	r.want("while it is away", r.hash(name), "PROCESSING 3 1 0")
+	r.want("while it is unavailable", r.hash(name), "PROCESSING 3 1 0")
 	proxy.Refuse(false)
 	r.until("it is deleted at its return", func() bool { return r.do("EXISTS", "smap:proj:"+name) == "0" })
 }

@@ -45,7 +45,7 @@ func readPage(in io.Reader, key string) (*document, error) {
 		if _, err := dec.ReadToken(); err != nil {
 			return nil, err
 		}
-		return nil, errors.New("the page is no object")
+		return nil, errors.New("the page is not an object")
 	}
 	if _, err := dec.ReadToken(); err != nil {
 		return nil, err

@@ -154,7 +154,7 @@ func Instant(text string, end bool) (time.Time, bool) {
 // "2024-01-01/2024-01-31" ends with the last second of January. Errors are CodeInvalid.
 func Interval(text string) (string, error) {
 	wrong := func() (string, error) {
-		return "", &stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf("datetime %q is no time and no interval", text),
+		return "", &stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf("datetime %q is neither a time nor an interval", text),
 			Hint: "write 2024-01-31T12:00:00Z, 2024-01, 2024-01-01/2024-01-31 or 2024-01-01/.."}
 	}
 	a, b, both := strings.Cut(text, "/")

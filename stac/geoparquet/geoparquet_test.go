@@ -173,7 +173,7 @@ func TestRefusedItems(t *testing.T) {
 		feature("b", "7", "", "", ""):                                  `column "geometry": a geometry is a number, not an object`,
 		feature("b", "null", `,"bbox":[1]`, "", ""):                    `the bbox is [1], not a list of 4 or 6 numbers`,
 		feature("b", "null", `,"bbox":[1,2,3,"4"]`, "", ""):            `the bbox is [1,2,3,"4"], not a list of 4 or 6 numbers`,
-		feature("b", "null", "", `,"created":"2026"`, ""):              `column "created": "2026" is no time of RFC 3339`,
+		feature("b", "null", "", `,"created":"2026"`, ""):              `column "created": "2026" is not a time of RFC 3339`,
 		feature("b", "null", "", `,"proj:geometry":{"type":"X"}`, ""):  `column "proj:geometry": a geometry's type is "X", which GeoJSON does not have`,
 		`{"type":"Feature","properties":{"datetime":null},"links":[]}`: `column "id": must not be null or absent`,
 		`{"type":"Feature","id":7,"properties":{},"links":[]}`:         `column "id": 7 is a number, where text is expected`,
@@ -266,7 +266,7 @@ func TestFixedProperties(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	if err := f.Add(parse(t, []byte(feature("d", "null", "", `,"n":0.5`, "")))); err == nil || err.Error() != `column "n": 0.5 is no number that fits int` {
+	if err := f.Add(parse(t, []byte(feature("d", "null", "", `,"n":0.5`, "")))); err == nil || err.Error() != `column "n": 0.5 is not a number that fits int` {
 		t.Errorf("%v", err)
 	}
 	if err := f.Add(parse(t, []byte(feature("d", "null", "", `,"m":1`, "")))); err == nil || err.Error() != `column "m": not in the schema` {

@@ -140,7 +140,7 @@ func TestOtherWKB(t *testing.T) {
 	}
 	for want, b := range map[string][]byte{
 		"the WKB ends too early": point("01000000", 1), "something follows the WKB": append(point("01000000", 1, 2), 0),
-		"WKB of type 8, which is no geometry that GeoJSON has": point("08000000", 1, 2), "a coordinate is infinite": point("01000000", 1, math.Inf(1)),
+		"WKB of type 8, which is not a geometry that GeoJSON has": point("08000000", 1, 2), "a coordinate is infinite": point("01000000", 1, math.Inf(1)),
 	} {
 		if got, _, err := convert.AppendGeoJSON(nil, b); err == nil || err.Error() != want {
 			t.Errorf("%x: %s %v, want %s", b, got, err, want)

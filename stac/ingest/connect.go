@@ -40,7 +40,7 @@ type retry struct {
 	Max      time.Duration `json:"max" doc:"Longest wait, 30 s when absent."`
 	Total    time.Duration `json:"total" doc:"Time for one request with all attempts, 15 min when absent."`
 	Budget   int           `json:"budget" minimum:"1" doc:"Second attempts of the whole step, 1,000 when absent."`
-	Also     []int         `json:"also" doc:"Statuses that are tried again besides."`
+	Also     []int         `json:"also" doc:"Statuses that are retried besides."`
 	Never    []int         `json:"never" doc:"Statuses that are not."`
 }
 

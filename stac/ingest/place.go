@@ -219,7 +219,7 @@ func (l *locator) file(ctx context.Context, at string) (layout, error) {
 		return l.document(ctx, at, kind)
 	}
 	if l.want == typeCollection || l.want == typeCatalog {
-		return layout{}, l.contradiction(at, "it is no catalog and no collection")
+		return layout{}, l.contradiction(at, "it is neither a catalog nor a collection")
 	}
 	return layout{paths: []string{at}}, nil
 }

@@ -274,7 +274,7 @@ func (s *settings) target(env *stream.Env) (source, mode string, err error) {
 	case source == "":
 		return "", "", wrongConfig("there is nothing to read", "give source, catalog_url or source_file, or put the step behind a discovery")
 	case mode == "api" && !isWeb(source):
-		return "", "", wrongConfig(fmt.Sprintf("the mode is api, but %q is no URL", source), "leave mode out to have a file or a static catalog read; an API is https://host/stac")
+		return "", "", wrongConfig(fmt.Sprintf("the mode is api, but %q is not a URL", source), "leave mode out to have a file or a static catalog read; an API is https://host/stac")
 	case mode == "" && (!isWeb(source) || isData(source)):
 		mode = "file"
 	}

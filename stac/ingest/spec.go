@@ -26,7 +26,7 @@ func ingestModule(o Options) stream.Module {
 }
 
 const ingestDoc = "An API is searched by POST, or by GET where it refuses that, and page by page along its links. A page that fails is asked for again (`retry`); one that keeps failing ends that search with a failure record, " +
-	"and the step goes on with the next part, if there is one. Items that come on two pages are left out and counted. Pages that lead in circles end with a `pagination_loop` failure. " +
+	"and the step continues with the next part, if there is one. Items that come on two pages are left out and counted. Pages that lead in circles end with a `pagination_loop` failure. " +
 	"A run that was cut off fetches at most one page again.\n\n" +
 	"`limit` is the page size, as in the newer vocabulary; where an older workflow means the number of items, write `max_items`. " +
 	"`rate_limit`, `concurrency` and `retry` are this step's; that a host which says 429 is left alone by all steps holds besides.\n\n" +

@@ -356,7 +356,7 @@ func TestBucketAway(t *testing.T) {
 					}
 				}
 				if refused < 12 {
-					t.Errorf("it was away for %d requests only", refused)
+					t.Errorf("it was unavailable for %d requests only", refused)
 				}
 				return 0
 			})

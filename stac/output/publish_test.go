@@ -298,7 +298,7 @@ func TestDeadStages(t *testing.T) {
 			b.other("next", nil).run(nil, stacItems("s2", 50, 52)...)
 			b.wantPublished(stacItems("s2", 50, 52))
 			if _, err := dead.open(state); !errors.Is(err, stream.ErrStateGone) {
-				t.Errorf("the run whose stage is gone goes on: %v", err)
+				t.Errorf("the run whose stage is gone continues: %v", err)
 			}
 
 			published := b.other("again", nil)

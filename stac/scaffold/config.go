@@ -26,8 +26,8 @@ type defaults struct {
 // config is the step's config.
 type config struct {
 	Mode           string         `json:"mode" enum:"items,item,collection,catalog,template" default:"items" doc:"What is made."`
-	CollectionID   string         `json:"collection_id" minLength:"1" doc:"The collection of all items; their own when not told."`
-	BaseURL        string         `json:"base_url" pattern:"^https?://[^\\s]+$" doc:"Where the root of the catalogue will be published; links are relative when not told."`
+	CollectionID   string         `json:"collection_id" minLength:"1" doc:"The collection of all items; their own when absent."`
+	BaseURL        string         `json:"base_url" pattern:"^https?://[^\\s]+$" doc:"Where the root of the catalogue will be published; links are relative when absent."`
 	LinkLayout     string         `json:"link_layout" enum:"static,api" default:"static" doc:"Whether links lead to files (<collection>/<item>.json) or to resources (collections/<collection>/items/<item>)."`
 	Version        string         `json:"stac_version" enum:"1.0.0,1.1.0" default:"1.1.0" doc:"The STAC version of what is made."`
 	Defaults       defaultsConfig `json:"defaults" doc:"What items, collections and catalogues without their own get."`
@@ -35,10 +35,10 @@ type config struct {
 	TemplateFile   string         `json:"template_file" minLength:"1" doc:"A JSON or YAML file with the item_template."`
 	IDPattern      string         `json:"id_pattern" minLength:"1" doc:"How the id is made: {properties.product}_{properties.tile}."`
 	SanitizeID     bool           `json:"sanitize_id" default:"true" doc:"Replace what is awkward in file names and URLs in an id made by id_pattern."`
-	DatetimeFormat string         `json:"datetime_format" minLength:"1" doc:"How times are written, in strftime's letters; ISO 8601 and seconds since 1970 when not told."`
+	DatetimeFormat string         `json:"datetime_format" minLength:"1" doc:"How times are written, in strftime's letters; ISO 8601 and seconds since 1970 when absent."`
 	Timezone       string         `json:"timezone" default:"UTC" doc:"The zone of times that do not name theirs."`
 	Extensions     []string       `json:"extensions" pattern:"^https?://[^\\s]+$" doc:"Extensions of every item."`
-	CatalogID      string         `json:"catalog_id" minLength:"1" doc:"The id of the catalogue, catalog when not told."`
+	CatalogID      string         `json:"catalog_id" minLength:"1" doc:"The id of the catalogue, catalog when absent."`
 	OutputPath     string         `json:"output_path" minLength:"1" doc:"The file of the collection or catalogue."`
 	Template       struct {
 		Type       string `json:"type" required:"true" enum:"catalog,collection,item" doc:"What it is an example of."`

@@ -91,7 +91,7 @@ func (s *Store) Check() error {
 	}
 	info, err := os.Stat(s.o.Dir)
 	if err == nil && !info.IsDir() {
-		err = errors.New("is no folder")
+		err = errors.New("is not a folder")
 	}
 	if err == nil {
 		_, err = s.indexed("")

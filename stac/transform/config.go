@@ -30,7 +30,7 @@ type config struct {
 		Mappings []mappingConfig `json:"mappings" minItems:"1" doc:"What of a row goes where, with types."`
 	} `json:"schema" doc:"The mappings, one level deeper."`
 	SchemaFile   string `json:"schema_file" doc:"A JSON or YAML file with the mappings."`
-	InputJoinKey string `json:"input_join_key" doc:"The column (or JMESPath expression) whose value is the item's key, id when not told; not needed for an object keyed by id."`
+	InputJoinKey string `json:"input_join_key" doc:"The column (or JMESPath expression) whose value is the item's key, id when absent; not needed for an object keyed by id."`
 	InputKey     string `json:"input_key" doc:"The same as input_join_key."`
 	ItemKey      string `json:"item_key" default:"id" doc:"The path of the item's key."`
 	Strategy     string `json:"strategy" enum:"merge,update_existing,update,left" doc:"Whether values go everywhere (merge), only over what is there (update_existing), or only where nothing is (left)."`

@@ -45,7 +45,7 @@ func (t *transformer) Read(ctx context.Context, _ iter.Seq[*stream.Item], out st
 	if start.File != "" {
 		i := slices.Index(paths, start.File)
 		if i < 0 {
-			return &stepwell.Error{Code: stepwell.CodeConflict, Message: t.shown(start.File) + " is gone, which was read halfway", Hint: "put it back, or start without resuming"}
+			return &stepwell.Error{Code: stepwell.CodeConflict, Message: t.shown(start.File) + " was removed while it was being read", Hint: "put it back, or start without resuming"}
 		}
 		if paths = paths[i:]; start.Done {
 			paths = paths[1:]

@@ -38,7 +38,7 @@ func openBucket(address string) (*bucket, error) {
 		if given := os.Getenv(variable); given != "" {
 			u, err := url.Parse(given)
 			if err != nil || u.Host == "" {
-				return nil, &stepwell.Error{Code: stepwell.CodeInvalid, Message: variable + " is no URL", Hint: "https://s3.example.org:9000"}
+				return nil, &stepwell.Error{Code: stepwell.CodeInvalid, Message: variable + " is not a URL", Hint: "https://s3.example.org:9000"}
 			}
 			endpoint, secure = u.Host, u.Scheme != "http"
 		}

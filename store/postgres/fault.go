@@ -106,7 +106,7 @@ var faults = []struct {
 	{lockNotAvailable, stepwell.CodeUnavailable, "another transaction holds a lock", "try again"},
 	{queryCanceled, stepwell.CodeUnavailable, "the server has cancelled the statement", "raise statement_timeout, or see what slows the server down"},
 	{readOnly, stepwell.CodeUnavailable, "the server takes no writes: it is a standby, or has been demoted", "let the address lead to the primary"},
-	{"25P03", stepwell.CodeUnavailable, "the transaction waited too long for this process", "it is tried again"},
+	{"25P03", stepwell.CodeUnavailable, "the transaction waited too long for this process", "it will be retried"},
 	{"57P", stepwell.CodeUnavailable, "the server is starting or shutting down", "wait for it"},
 	{"53100", stepwell.CodeUnavailable, "the server's disk is full", "free some space; nothing that was reported as done is lost"},
 	{"53", stepwell.CodeUnavailable, "the server lacks connections, memory or disk", "raise max_connections, or see what uses them"},

@@ -223,7 +223,7 @@ func TestImport(t *testing.T) {
 	}
 	commit(t, s, ended(list[0].No, list[0].Version+1))
 	commit(t, s, store.Commit{Execution: 2, Version: 14, Log: []byte(`{"t":14,"e":[]}`), Update: &store.Update{Status: stepwell.ExecutionRunning}, Outbox: outbox(2, 14)})
-	if err := s.AppendLogs(t.Context(), []store.LogLine{{Execution: 1, At: time.UnixMicro(1), Level: "info", Message: "goes on"}}); err != nil {
+	if err := s.AppendLogs(t.Context(), []store.LogLine{{Execution: 1, At: time.UnixMicro(1), Level: "info", Message: "continues"}}); err != nil {
 		t.Fatal(err)
 	}
 }

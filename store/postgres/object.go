@@ -214,7 +214,7 @@ func (r objectRow) expect(key objectKey, meant int64) error {
 		return &stepwell.Error{Code: stepwell.CodeConflict, Message: fmt.Sprintf("the %s %q exists already", key.kind, key.id)}
 	}
 	return &stepwell.Error{Code: stepwell.CodeConflict, Message: fmt.Sprintf("the %s %q has been changed: it has revision %d, the change is meant for %d", key.kind, key.id, r.revision, meant),
-		Hint: "read it again, then change what is there now"}
+		Hint: "read it again, then repeat the change"}
 }
 
 // DeleteObject removes one of the given revision.

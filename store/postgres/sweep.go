@@ -106,6 +106,6 @@ func (s *Store) lookForBlobs(ctx context.Context) error {
 	if there {
 		return nil
 	}
-	return &stepwell.Error{Code: stepwell.CodeNotFound, Message: fmt.Sprintf("of %d none is there", len(hashes)),
+	return &stepwell.Error{Code: stepwell.CodeNotFound, Message: fmt.Sprintf("none of %d is there", len(hashes)),
 		Hint: samePlaceHint}
 }

@@ -71,7 +71,7 @@ func TestBackupInto(t *testing.T) {
 		}
 	}
 	if err := TakeOver(t.Context(), filepath.Join(folder, made[4]), nil); err != nil {
-		t.Errorf("the copy is no database: %v", err)
+		t.Errorf("the copy is not a database: %v", err)
 	}
 	for _, name := range inFolder(t, folder) {
 		if strings.HasPrefix(name, left) {

@@ -62,7 +62,7 @@ func readIdentity(ctx context.Context, db *sql.DB, q queries) (x identity, err e
 func (s *Store) admits(x identity, o *Options) error {
 	if x.copied != 0 && !o.ReadOnly && !s.takeOver {
 		return &stepwell.Error{Code: stepwell.CodeConflict, Message: fmt.Sprintf("%s is a copy of %s, which can only be read", s.path, instantText(x.copied)),
-			Hint: "to go on with it: stepwell restore " + s.path}
+			Hint: "to continue with it: stepwell restore " + s.path}
 	}
 	if x.home == "" || x.home == s.path || !linked(s.path) {
 		return nil

@@ -97,7 +97,7 @@ func (w *writer) expect(kind, id string, meant int64) (revision int64, created t
 		return 0, created, &stepwell.Error{Code: stepwell.CodeConflict, Message: fmt.Sprintf("the %s %q exists already", kind, id)}
 	}
 	return 0, created, &stepwell.Error{Code: stepwell.CodeConflict, Message: fmt.Sprintf("the %s %q has been changed: it has revision %d, the change is meant for %d", kind, id, revision, meant),
-		Hint: "read it again, then change what is there now"}
+		Hint: "read it again, then repeat the change"}
 }
 
 func noObject(kind, id string) error {

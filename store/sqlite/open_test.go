@@ -33,7 +33,7 @@ func TestOpenRefuses(t *testing.T) {
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, name) }
 	text := in("text.db")
-	if err := os.WriteFile(text, []byte(strings.Repeat("this is no database. ", 300)), 0o644); err != nil {
+	if err := os.WriteFile(text, []byte(strings.Repeat("this is not a database. ", 300)), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	alter := func(name string, statements ...string) string {

@@ -130,7 +130,7 @@ var commits = []promise{
 		equal(f, "claimed", len(f.claim(f, 1, 9)), 0)
 		f.commit(f.next(1, 3))
 	}},
-	{"a step waits and goes on, and waits again, within one call", func(f *fixture) {
+	{"a step waits and continues, and waits again, within one call", func(f *fixture) {
 		f.begin(1)
 		f.commit(f.wait(1, 2, 0, "a"), f.next(1, 3, done(0, 1, "{}")), f.wait(1, 4, 0, "b"))
 		list, err := f.Awaiting(f.Context(), []string{"a", "b"})

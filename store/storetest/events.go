@@ -102,7 +102,7 @@ var events = []promise{
 		f.commit(store.Commit{Execution: 1, Version: 2, Log: f.body(3, nil, engine.Event{Kind: engine.DoneAll, Epoch: 1, Parts: []engine.Part{{Idx: 1}}}), Steps: []engine.StepRow{a, b}})
 		equal(f, "events", f.told(1, 0), []string{"2 completed a@3 w1", "2 completed b@3 w1"})
 	}},
-	{"pages go on after a version and never split one", func(f *fixture) {
+	{"pages continue after a version and never split one", func(f *fixture) {
 		f.story()
 		var got []string
 		after := int64(0)

@@ -302,7 +302,7 @@ var nodes = []promise{
 		f.must(err)
 		equal(f, "nothing more", []any{len(changed), same}, []any{0, last})
 	}},
-	{"changes of many at once are all seen by a reader that goes on from the last", func(f *fixture) {
+	{"changes of many at once are all seen by a reader that continues from the last", func(f *fixture) {
 		a := f.Store.(honest).Store.(store.Changes)
 		_, last, err := a.ChangedObjects(f.Context(), -1, 0)
 		f.must(err)

@@ -157,7 +157,7 @@ var progress = []promise{
 		f.prune(store.Retention{Keys: time.Now().Add(time.Hour)})
 		equal(f, "after its time", f.change(item("b", 1, 0, "k"))[0].Repeated, false)
 	}},
-	{"a reset begins anew, with another event at its end", func(f *fixture) {
+	{"a reset starts over, with another event at its end", func(f *fixture) {
 		f.project("a", 1, "PROCESSING")
 		f.change(item("a", 1, 1, ""))
 		total := int64(2)
@@ -229,7 +229,7 @@ var progress = []promise{
 			f.Fatalf("%d events, %d results have finished it", n, finished)
 		}
 	}},
-	{"what is deleted is gone, and begins anew", func(f *fixture) {
+	{"what is deleted is gone, and starts over", func(f *fixture) {
 		f.project("a", 3, "PROCESSING")
 		f.project("b", 3, "PROCESSING")
 		f.change(item("a", 1, 0, "k"), item("b", 1, 0, "k"), store.ProgressChange{Count: store.Count{Project: "a"}, OtherDone: 1})

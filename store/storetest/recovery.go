@@ -141,7 +141,7 @@ var recovery = []promise{
 		_, err = f.Definition(f.Context(), []byte("no"))
 		f.wantCode(err, stepwell.CodeNotFound)
 	}},
-	{"the step log is in order and goes on after a version", func(f *fixture) {
+	{"the step log is in order and continues after a version", func(f *fixture) {
 		f.begin(1, 2)
 		for v := int64(2); v <= 1500; v++ {
 			f.commit(store.Commit{Execution: 1, Version: v, Log: fmt.Appendf(nil, `{"t":%d,"e":[]}`, v)})

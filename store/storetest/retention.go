@@ -166,7 +166,7 @@ var retention = []promise{
 		equal(f, "entries", []any{len(entries), entries[0].Actor}, []any{1, "new"})
 		equal(f, "a removed signal is fresh again", f.signal("taken", "1", 9), true)
 	}},
-	{"commits go on while old executions are removed", func(f *fixture) {
+	{"commits continue while old executions are removed", func(f *fixture) {
 		for no := int64(1); no <= 40; no++ {
 			f.full(no, stepwell.ExecutionCompleted)
 		}
@@ -290,7 +290,7 @@ func (f *fixture) ownTools() bool {
 }
 
 var backups = []promise{
-	{"a copy made while commits go on opens, is of one moment and contains its blobs", func(f *fixture) {
+	{"a copy made while commits continue opens, is of one moment and contains its blobs", func(f *fixture) {
 		f.begin(1, 2)
 		if f.ownTools() {
 			return

@@ -73,7 +73,7 @@ var signals = []promise{
 		f.commit(c)
 		equal(f, "one left", f.kept(), one)
 	}},
-	{"who waits for a key is found, wherever the execution runs, until the step goes on", func(f *fixture) {
+	{"who waits for a key is found, wherever the execution runs, until the step continues", func(f *fixture) {
 		f.must(f.PutDefinition(f.Context(), []byte("hash"), []byte(three)))
 		for no := int64(1); no <= 4; no++ {
 			c := f.first(no)

@@ -46,7 +46,7 @@ type Owner struct {
 }
 
 // ErrFenced is returned when another worker goes on with the stream: this one must publish nothing.
-var ErrFenced = &stepwell.Error{Code: stepwell.CodeConflict, Message: "another worker goes on with this stream",
+var ErrFenced = &stepwell.Error{Code: stepwell.CodeConflict, Message: "another worker has taken over this stream",
 	Hint: "nothing is lost: what this one has not published, the other one does"}
 
 const (
@@ -412,7 +412,7 @@ func (h *Handover) restoreOne(ctx context.Context, rel string, packs *packCache)
 			return err
 		}
 		if p.At < 0 || p.Size < 0 || p.At+p.Size > int64(len(body)) {
-			return &stepwell.Error{Code: stepwell.CodeInternal, Message: p.Pack + " is damaged", Hint: "remove " + h.name + " from the place that workers share: the stream begins anew"}
+			return &stepwell.Error{Code: stepwell.CodeInternal, Message: p.Pack + " is damaged", Hint: "remove " + h.name + " from the place that workers share: the stream starts over"}
 		}
 		if _, err := f.Write(body[p.At : p.At+p.Size]); err != nil {
 			return err

@@ -63,7 +63,7 @@ func readModule(p *Places) stream.Module {
 const readDoc = "The format follows from the file's name (`.ndjson`, `.jsonl`, `.json`, `.geojson`, `.csv`, `.tsv`, `.parquet`, each also with `.gz` or `.zst`) or else from its content. " +
 	"A JSON document may be a list, a FeatureCollection, an object whose members are the items (their names become `id`), or one item. " +
 	"Of several files, the items come in the order of the paths, those of a glob in the order of their names. " +
-	"Rows that are no good are recorded as failures with file and line; so is a file that cannot be read to its end, behind its good rows.\n\n" +
+	"Rows that cannot be parsed are recorded as failures with file and line; so is a file that cannot be read to its end, behind its good rows.\n\n" +
 	"CSV: empty cells are null; `true`, `false` and what is written like a JSON number keep that type, but `007` and the `text_columns` stay text."
 
 // textsOf is a list of texts, of one when v is a text; members that are no texts are left out.

@@ -159,7 +159,7 @@ func (t *table) scan(p []byte) (n int, done bool) {
 					return i + 1, true
 				}
 			case c != '\r':
-				t.bad = fmt.Sprintf("cell %d goes on behind its closing quote", len(t.ends)+1)
+				t.bad = fmt.Sprintf("cell %d continues behind its closing quote", len(t.ends)+1)
 				t.state = inCell
 				continue
 			}
@@ -204,7 +204,7 @@ func (t *table) head() error {
 			Hint: "if the file has none, set `header: false`"}
 	}
 	if err := t.fault(); err != nil && !t.shape.noHeader() {
-		return fail("is no good: %s", err)
+		return fail("cannot be parsed: %s", err)
 	}
 	seen := map[string]bool{}
 	for i := range t.ends {

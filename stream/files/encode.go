@@ -134,7 +134,7 @@ func (e *tableEncoder) Row(dst []byte, it *item.Value, n int64) ([]byte, error) 
 	if e.strict {
 		for key := range it.Members() {
 			if !e.known[key] {
-				return dst[:start], &stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf("%q is no column of the table", key),
+				return dst[:start], &stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf("%q is not a column of the table", key),
 					Hint: "write `columns`, or `extra: drop`"}
 			}
 		}

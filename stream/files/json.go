@@ -149,7 +149,7 @@ func (d *document) name(c byte) (string, error) {
 	}
 	key, err := jsontext.AppendUnquote(nil, text)
 	if err != nil {
-		return "", d.fault("a name is no good: %s", err)
+		return "", d.fault("a name cannot be parsed: %s", err)
 	}
 	return string(key), d.expect(':')
 }

@@ -24,7 +24,7 @@ func OpenShared(address string, o S3Options) (*Shared, error) {
 		return &Shared{Shared: b}, err
 	}
 	if strings.Contains(address, "://") {
-		return nil, stepwell.Invalid("name a folder, or s3://bucket/prefix", "%q is no place for streams", address)
+		return nil, stepwell.Invalid("name a folder, or s3://bucket/prefix", "%q is not a place for streams", address)
 	}
 	dir, err := filepath.Abs(address)
 	return &Shared{Shared: durable.NewSharedFolder(dir)}, err

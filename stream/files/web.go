@@ -41,7 +41,7 @@ type web struct {
 // open is an opener.
 func (w *web) open(offset int64) (io.ReadCloser, bool, time.Duration, error) {
 	if w.opened && w.etag == "" {
-		return nil, false, 0, &stepwell.Error{Code: stepwell.CodeUnavailable, Message: fmt.Sprintf("the connection broke behind byte %d, and the server has no ETag to go on by", offset),
+		return nil, false, 0, &stepwell.Error{Code: stepwell.CodeUnavailable, Message: fmt.Sprintf("the connection broke behind byte %d, and the server has no ETag to continue by", offset),
 			Hint: "download the file first"}
 	}
 	h := http.Header{"Accept-Encoding": {"identity"}}

@@ -63,9 +63,9 @@ func writeModule(p *Places) stream.Module {
 }
 
 const writeDoc = "The file appears under its name when it is complete. Until then the items are in a hidden file beside it (`.<name>.….part`), or in the run's " +
-	"data directory for S3, each durable from the next checkpoint on; a run that was cut off goes on there. " +
+	"data directory for S3, each durable from the next checkpoint on; a run that was cut off continues there. " +
 	"Only one run at a time writes a file; another is refused. Several streams of one execution (collections, entries of a matrix) may share a file with `write: append` or `upsert`.\n\n" +
-	"With `write: replace` a run that begins anew reads its sources whole, and the file then holds what the run gave: rows that the source no longer has are gone. It is not replaced " +
+	"With `write: replace` a run that starts over reads its sources whole, and the file then holds what the run gave: rows that the source no longer has are gone. It is not replaced " +
 	"(code `not_replaced`) when every item failed, or when the sources gave nothing and `allow_empty` is not set. `append` and `upsert` skip what an earlier run of the same stream has done.\n\n" +
 	"NDJSON has one compact item per line. CSV cells hold texts and numbers as they are, objects and lists as JSON. Parquet columns are those of all items together. " +
 	"Without items there is no Parquet file: a run from the beginning then removes the one that an earlier run has left under the name, while other formats become empty."

@@ -185,7 +185,7 @@ func (s *source) fetch(ctx context.Context, r *request) (*page, error) {
 			}
 			return nil, &stream.Error{Type: stream.NetworkError, Err: err, Context: stream.Context{URL: r.shown, Status: f.Status, Attempt: attempt}}
 		}
-		s.env.Log(slog.LevelWarn, "a page could not be had; it is tried again", slog.String("error", f.Error()), slog.Duration("after", wait))
+		s.env.Log(slog.LevelWarn, "a page could not be fetched; it will be retried", slog.String("error", f.Error()), slog.Duration("after", wait))
 		if err := action.Pause(ctx, wait); err != nil {
 			return nil, err
 		}

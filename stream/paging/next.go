@@ -104,7 +104,7 @@ func (n next) absolute(from *url.URL, href string) (string, error) {
 	}
 	u, err := url.Parse(href)
 	if err != nil {
-		return "", stepwell.Invalid("", "the link to the next page is no URL")
+		return "", stepwell.Invalid("", "the link to the next page is not a URL")
 	}
 	if !u.IsAbs() {
 		u = from.ResolveReference(u)
@@ -112,7 +112,7 @@ func (n next) absolute(from *url.URL, href string) (string, error) {
 	}
 	switch {
 	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
-		return "", stepwell.Invalid("", "the link to the next page is no http or https URL")
+		return "", stepwell.Invalid("", "the link to the next page is not an http or https URL")
 	case u.Scheme == "http" && from.Scheme == "https":
 		return "", stepwell.Invalid("correct the server's address of itself, or page by a parameter", "the link to the next page leads from https to http")
 	}

@@ -48,8 +48,8 @@ func Modules(o Options) []stream.Module {
 	}.Module()}
 }
 
-const doc = "A failed request is tried again where that may help: broken connections, torn bodies, 408, 425, 429, 500, 502 to 504 and 520 to 529, up to `attempts` times, after what `Retry-After` says or a growing pause. " +
-	"A page that cannot be had ends the stream with an error, and a resumed run goes on there.\n\n" +
+const doc = "A failed request is retried where that may help: broken connections, torn bodies, 408, 425, 429, 500, 502 to 504 and 520 to 529, up to `attempts` times, after what `Retry-After` says or a growing pause. " +
+	"A page that cannot be had ends the stream with an error, and a resumed run continues there.\n\n" +
 	"| next | the next page |\n|---|---|\n" +
 	"| `link: header` | the `Link` header with rel=next (RFC 8288); what happens when `next` is absent |\n" +
 	"| `link: <path>` | the URL at the path in the body: a text, an object with `href`, or a list of links of which rel=next counts |\n" +

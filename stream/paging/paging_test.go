@@ -269,7 +269,7 @@ func TestPageThatCannotBeHad(t *testing.T) {
 		}
 		r.Env.Cursor = cursors[0]
 		if items, _, err := r.Read(module(t), config); len(items) != 15 || err != nil {
-			t.Errorf("%s: goes on with %d items, %v", name, len(items), err)
+			t.Errorf("%s: continues with %d items, %v", name, len(items), err)
 		}
 	}
 }

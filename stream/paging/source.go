@@ -57,7 +57,7 @@ func (c *config) read(given stream.Config) (err error) {
 		c.URL = "https://template.invalid/"
 	}
 	if s.start, err = url.Parse(c.URL); err != nil || s.start.Host == "" || s.start.Scheme != "http" && s.start.Scheme != "https" {
-		return stepwell.Invalid("write it like https://host/path", "url is no http or https URL")
+		return stepwell.Invalid("write it like https://host/path", "url is not an http or https URL")
 	}
 	for name, v := range c.Headers {
 		s.header.Set(name, fmt.Sprint(v))
@@ -210,10 +210,10 @@ func (s *source) broken(p *page, err error) error {
 // list is the list of items in a page.
 func (s *source) list(p *page) (*item.Value, error) {
 	var found *item.Value
-	where := "the page is no list, and has no `features`"
+	where := "the page is not a list, and has no `features`"
 	switch {
 	case s.items != nil:
-		found, where = p.value.Find(s.items), s.items.String()+" is not in the page, or is no list"
+		found, where = p.value.Find(s.items), s.items.String()+" is not in the page, or is not a list"
 	case p.value.Kind() == item.List:
 		found = p.value
 	default:

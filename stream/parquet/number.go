@@ -91,7 +91,7 @@ func (t *Type) encode(dst, text []byte) ([]byte, error) {
 	}
 	s, ok := v.Str()
 	if !ok {
-		return nil, misfit(v.Kind().String() + " is no base64 text")
+		return nil, misfit(v.Kind().String() + " is not base64")
 	}
 	out, err := base64.StdEncoding.AppendDecode(dst, []byte(s))
 	if err != nil {

@@ -116,10 +116,10 @@ func TestNumbersAreExact(t *testing.T) {
 		told = append(told, err.Error())
 	}
 	if diff := cmp.Diff([]string{
-		`column "d": 9007199254740993 is no number that fits double`,
-		`column "n": 0.5 is no number that fits int`,
-		`column "n": 18446744073709551615 is no number that fits int`,
-		`column "d": 1e400 is no number that fits double`,
+		`column "d": 9007199254740993 is not a number that fits double`,
+		`column "n": 0.5 is not a number that fits int`,
+		`column "n": 18446744073709551615 is not a number that fits int`,
+		`column "d": 1e400 is not a number that fits double`,
 	}, told); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
@@ -160,7 +160,7 @@ func TestKnownSchemas(t *testing.T) {
 		`{"id":"c","at":"yesterday"}`, `{"id":"d","raw":"%"}`, `{"id":"e","x":null,"at":"2026-01-02 03:04:05z"}`}
 	want := []string{`{"id":"a","at":"2026-01-02T02:04:05.123456Z","raw":"/wA="}`, `{"id":"e","at":"2026-01-02T03:04:05Z","raw":null}`}
 	told := []string{`column "id": must not be null or absent`, `column "id": must not be null or absent`, `column "x": not in the schema`,
-		`column "at": "yesterday" is no time of RFC 3339`, `column "raw": no base64 text: illegal base64 data at input byte 0`}
+		`column "at": "yesterday" is not a time of RFC 3339`, `column "raw": no base64 text: illegal base64 data at input byte 0`}
 
 	file, refused := table(t, tableOptions{Fixed: true, Base: schema}, rows...)
 	var got []string
@@ -207,7 +207,7 @@ func TestKnownSchemas(t *testing.T) {
 
 func TestFirstRowsDecide(t *testing.T) {
 	file, refused := table(t, tableOptions{FirstN: 2}, `{"a":1}`, `{"b":"x","n":null}`, `{"c":1}`, `{"a":2,"b":"y","n":"text","c":null}`, `{"a":0.5}`)
-	if len(refused) != 2 || refused[0].Error() != `column "c": not in the schema` || refused[1].Error() != `column "a": 0.5 is no number that fits int` {
+	if len(refused) != 2 || refused[0].Error() != `column "c": not in the schema` || refused[1].Error() != `column "a": 0.5 is not a number that fits int` {
 		t.Errorf("%v", refused)
 	}
 	if diff := cmp.Diff([]string{`{"a":1,"b":null,"n":null}`, `{"a":null,"b":"x","n":null}`, `{"a":2,"b":"y","n":"text"}`}, each(t, file, 0)); diff != "" {

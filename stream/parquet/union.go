@@ -222,9 +222,9 @@ func reason(t *Type, text []byte) *RowError {
 		}
 		return &RowError{Err: err}
 	case t.Kind == Timestamp && text[0] == '"':
-		return misfit(stepwell.Clip(text, 40) + " is no time of RFC 3339")
+		return misfit(stepwell.Clip(text, 40) + " is not a time of RFC 3339")
 	case number && (t.Kind == Int || t.Kind == Double):
-		return misfit(stepwell.Clip(text, 40) + " is no number that fits " + t.Kind.String())
+		return misfit(stepwell.Clip(text, 40) + " is not a number that fits " + t.Kind.String())
 	}
 	return misfit(stepwell.Clip(text, 40) + " is " + item.KindOf(text[0]).String() + ", where " + t.Kind.String() + " is expected")
 }

@@ -17,7 +17,7 @@ import (
 const dedupeDoc = "Two items are the same when all values of `by` are: texts by what they say, everything else as it is written, so that 1, 1.0 and \"1\" are three. " +
 	"The first stays, the others are dropped and counted in the output `duplicates`. An item without one of the values (or with null) is recorded as a failure, " +
 	"except for `collection`, which an item outside of any collection does not have.\n\n" +
-	"What is remembered is a hash for each item, about 25 bytes, and only as long as the stream runs. A stream that was cut off and goes on is therefore read from its beginning; " +
+	"What is remembered is a hash for each item, about 25 bytes, and only as long as the stream runs. A stream that was cut off and continues is therefore read from its beginning; " +
 	"what its sinks have already is not written again."
 
 func dedupeModule() stream.Module {

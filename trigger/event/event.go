@@ -87,7 +87,7 @@ func (t *Trigger) check(jobs trigger.Jobs) error {
 	}
 	for path := range t.Filters {
 		if path == "" || strings.HasPrefix(path, ".") || strings.HasSuffix(path, ".") || strings.Contains(path, "..") {
-			return stepwell.Invalid("such as model.size", "filters: %q is no path", stepwell.Clip(path, 80))
+			return stepwell.Invalid("such as model.size", "filters: %q is not a path", stepwell.Clip(path, 80))
 		}
 	}
 	if _, err := trigger.ParseCondition(t.Condition); err != nil {

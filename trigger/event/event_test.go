@@ -407,7 +407,7 @@ func TestEndsOfExecutions(t *testing.T) {
 		}
 		for n := 0; n < len(r.ledger.launches); n++ { // everything that was started fails
 			if n > 100 {
-				t.Fatal("the chain goes on for ever")
+				t.Fatal("the chain continues for ever")
 			}
 			h := trigger.Happened{Kind: trigger.KindEnded, Execution: fmt.Sprint("x", n), At: time.Now(), Status: stepwell.ExecutionFailed, Job: r.ledger.launches[n].Job}
 			if err := r.Take(t.Context(), []trigger.Happened{h}); err != nil {
@@ -441,10 +441,10 @@ func TestInternalEventsArePutOffAlone(t *testing.T) {
 			t.Errorf("put off are %+v, started %+v", later, r.ledger.launches)
 		}
 		r.ledger.refuse = func(pipeline.Launch) error {
-			return &stepwell.Error{Code: stepwell.CodeUnavailable, Message: "the store is away"}
+			return &stepwell.Error{Code: stepwell.CodeUnavailable, Message: "the store is unavailable"}
 		}
 		if err := r.Take(t.Context(), []trigger.Happened{{No: 9, Kind: trigger.KindEnded, Execution: "x9", At: time.Now()}}); !store.IsAway(err) {
-			t.Errorf("while the store is away: %v", err)
+			t.Errorf("while the store is unavailable: %v", err)
 		}
 	})
 }

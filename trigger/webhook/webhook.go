@@ -109,12 +109,12 @@ func (w *Webhook) check(jobs trigger.Jobs) error {
 func (w *Webhook) checkCallers() error {
 	for _, text := range w.AllowedIPs {
 		if _, err := parsePrefix(text); err != nil {
-			return stepwell.Invalid("such as 192.0.2.7, 192.0.2.0/24 or 2001:db8::/32", "allowed_ips: %q is no address or range", stepwell.Clip(text, 80))
+			return stepwell.Invalid("such as 192.0.2.7, 192.0.2.0/24 or 2001:db8::/32", "allowed_ips: %q is not an address or range", stepwell.Clip(text, 80))
 		}
 	}
 	for _, name := range w.Headers {
 		if name == "" || len(name) > 100 || http.CanonicalHeaderKey(name) == "" || strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' || r == ':' }) {
-			return stepwell.Invalid("such as X-Request-Id", "headers_to_include: %q is no name of a header", stepwell.Clip(name, 80))
+			return stepwell.Invalid("such as X-Request-Id", "headers_to_include: %q is not a name of a header", stepwell.Clip(name, 80))
 		}
 		if slices.Contains(secretHeaders, strings.ToLower(name)) {
 			return stepwell.Invalid("leave it out", "headers_to_include: %s holds a secret", name)

@@ -40,7 +40,7 @@ var badWorkers = map[string]struct {
 		return &bad{hear: func(_ string, answer map[string]any) { answer["stop"] = []any{} }}
 	}},
 	"forgets outcomes whose answer was lost": {"lost", func() *bad { return forgetful() }},
-	"forgets outcomes while the node is away": {"restart", func() *bad {
+	"forgets outcomes while the node is unavailable": {"restart", func() *bad {
 		joins, lost := 0, []any{}
 		return &bad{
 			say: func(call string, body map[string]any) {

@@ -125,7 +125,7 @@ func (f *front) serve(w http.ResponseWriter, r *http.Request) {
 	status, answer := http.StatusNotFound, []byte(`{"code":"not_found","message":"there is no such call","hint":""}`)
 	switch {
 	case !ok:
-		f.accuse("%s %s is no call of the protocol", r.Method, stepwell.Head(r.URL.Path, 100))
+		f.accuse("%s %s is not a call of the protocol", r.Method, stepwell.Head(r.URL.Path, 100))
 	case r.Header.Get("Authorization") != "Bearer "+f.r.key:
 		f.accuse("%s came without \"Authorization: Bearer\" and the API key of STEPWELL_API_KEY", name)
 		status, answer = problem(http.StatusUnauthorized, stepwell.CodeUnauthenticated, "an API key is needed")

@@ -169,7 +169,7 @@ func (w *Worker) Join(ctx context.Context) error {
 		if err == nil || !passes(err) {
 			return err
 		}
-		w.failed(ctx, "no node can be joined, trying again", err)
+		w.failed(ctx, "no node can be joined, retrying", err)
 		if err := action.Pause(ctx, pause); err != nil {
 			return err
 		}

@@ -40,7 +40,7 @@ func (w *Worker) popLoop(ctx context.Context) {
 		list, err := w.o.Lists.Pop(ctx, w.o.Queues, count, popWait)
 		if err != nil {
 			if !away {
-				w.failed(ctx, "the lists of steps are away, trying again: until they are back, steps come from servers alone", err)
+				w.failed(ctx, "the Redis lists of steps are unavailable, retrying: until they are back, steps come from servers only", err)
 				away = true
 			}
 			_ = action.Pause(ctx, pause) // the loop looks at ctx

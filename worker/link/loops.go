@@ -46,7 +46,7 @@ func (w *Worker) fetchLoop(ctx context.Context) {
 		out, err := w.turn(ctx, wire.Turn{Want: want, WaitMS: int(fetchWait.Milliseconds())})
 		w.came(want, 0, out.Tasks)
 		if err != nil {
-			w.failed(ctx, "no tasks can be fetched, trying again", err)
+			w.failed(ctx, "no tasks can be fetched, retrying", err)
 			_ = action.Pause(ctx, pause) // the loop looks at ctx
 			pause = min(2*pause, lastPause)
 			continue

@@ -80,7 +80,7 @@ func fromYAML(n *yaml.Node) (*item.Value, error) {
 		for i := 0; i+1 < len(n.Content); i += 2 {
 			key := n.Content[i]
 			if key.Kind != yaml.ScalarNode || key.ShortTag() == "!!merge" || out.Get(key.Value) != nil {
-				return nil, yamlFault(key, strconv.Quote(key.Value)+" is no name, or is there twice")
+				return nil, yamlFault(key, strconv.Quote(key.Value)+" is not a name, or is there twice")
 			}
 			val, err := fromYAML(n.Content[i+1])
 			if err != nil {

@@ -104,7 +104,7 @@ func CheckGeometry(g *item.Value) error {
 // check looks into coordinates that nest depth levels around positions.
 func check(v *item.Value, depth int, rings, lines bool) error {
 	if v.Kind() != item.List {
-		return bad(string(v.Bytes()), "is no list of coordinates", "")
+		return bad(string(v.Bytes()), "is not a list of coordinates", "")
 	}
 	if depth == 0 {
 		return position(v)
@@ -132,13 +132,13 @@ func check(v *item.Value, depth int, rings, lines bool) error {
 
 func position(v *item.Value) error {
 	if n := v.Len(); n < 2 || n > 4 {
-		return bad(string(v.Bytes()), "is no position", "a position is [longitude, latitude] or [longitude, latitude, height]")
+		return bad(string(v.Bytes()), "is not a position", "a position is [longitude, latitude] or [longitude, latitude, height]")
 	}
 	for i, c := range v.Elements() {
 		f, ok := c.Float()
 		switch limit := [...]float64{360, 90, math.MaxFloat64, math.MaxFloat64}[i]; {
 		case !ok:
-			return bad(string(c.Bytes()), "is no coordinate", "")
+			return bad(string(c.Bytes()), "is not a coordinate", "")
 		case math.Abs(f) > limit:
 			return bad(string(v.Bytes()), "is not longitude and latitude in degrees", "transform the coordinates to WGS 84 (EPSG:4326) first, in the order longitude, latitude")
 		}

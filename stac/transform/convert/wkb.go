@@ -106,7 +106,7 @@ func (w *wkb) header() (code uint32, err error) {
 		hasZ, hasM = true, true
 	}
 	if code >= 4*WKBZ || code%WKBZ < WKBPoint || code%WKBZ > WKBCollection {
-		return 0, fmt.Errorf("WKB of type %d, which is no geometry that GeoJSON has", code)
+		return 0, fmt.Errorf("WKB of type %d, which is not a geometry that GeoJSON has", code)
 	}
 	w.size, w.keep = 2, 2
 	if hasZ {

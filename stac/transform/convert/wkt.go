@@ -142,7 +142,7 @@ func (p *wkt) position(dst []byte) ([]byte, error) {
 		f, err := strconv.ParseFloat(field, 64)
 		switch {
 		case err != nil || f != f || f-f != 0 || strings.ContainsAny(field, "xX_pPiInN"):
-			return nil, p.wrong(strconv.Quote(field) + " is no number")
+			return nil, p.wrong(strconv.Quote(field) + " is not a number")
 		case isNumber(field):
 			dst = append(dst, field...)
 		default: // .5 and 1. are no numbers in JSON

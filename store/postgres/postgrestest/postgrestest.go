@@ -111,7 +111,7 @@ func Drop(address string) error {
 	}
 	name := strings.TrimPrefix(u.Path, "/")
 	if !strings.HasPrefix(name, prefix) {
-		return fmt.Errorf("%s is no database of a test", name)
+		return fmt.Errorf("%s is not a database of a test", name)
 	}
 	shared.mu.Lock()
 	shared.made = slices.DeleteFunc(shared.made, func(x string) bool { return x == address })

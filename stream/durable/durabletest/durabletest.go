@@ -168,7 +168,7 @@ func handover(t *testing.T, s durable.Shared) {
 	}
 	must(t, first.take(3)) // on the machine that it was on, whose files are old
 	if got := first.files()[".ckpt"]; got != "one and two" {
-		t.Errorf("the first machine goes on with %q", got)
+		t.Errorf("the first machine continues with %q", got)
 	}
 	base := filepath.Join(t.TempDir(), "reader")
 	must(t, durable.Fetch(t.Context(), s, "flow/-/segment", base))

@@ -96,7 +96,7 @@ func New(o Options) (*Reader, error) {
 		}
 		option, err := redislink.Parse(s.URL, "stepwell-events", timeout)
 		if err != nil {
-			return nil, stepwell.Invalid(stepwell.HintOf(err), "event_sources.%s.url is no address of a Redis server", name)
+			return nil, stepwell.Invalid(stepwell.HintOf(err), "event_sources.%s.url is not an address of a Redis server", name)
 		}
 		if s.Type == "" {
 			s.Type = s.Stream + s.Channel
@@ -148,7 +148,7 @@ func (r *reader) run(ctx context.Context) {
 			pause = 50 * time.Millisecond
 		}
 		if !r.away {
-			r.o.Log.Warn("a source of events is away; it is tried again", "source", r.name, "error", err)
+			r.o.Log.Warn("a source of events is unavailable; it will be retried", "source", r.name, "error", err)
 			r.away = true
 		}
 		_ = action.Pause(ctx, pause) // the loop looks at ctx
@@ -303,7 +303,7 @@ func (r *reader) take(ctx context.Context, e event.Event) error {
 			r.o.Log.Error("an event is left out", "source", r.name, "event", e.ID, "type", e.Type, "error", err)
 			return nil
 		}
-		r.o.Log.Warn("an event cannot be taken now; it is tried again", "source", r.name, "event", e.ID, "error", err)
+		r.o.Log.Warn("an event cannot be taken now; it will be retried", "source", r.name, "event", e.ID, "error", err)
 		if err := action.Pause(ctx, pause); err != nil {
 			return err
 		}
