@@ -40,7 +40,7 @@ func (w *webhooks) serve(s *server) {
 	w.kindOf.serve(s)
 	handle(s, "webhook.validate", w.validate)
 	handle(s, "webhook.rotate", w.rotate, s.named("webhook_id"))
-	handle(s, "webhook.trigger", w.trigger, s.named("webhook_id"), anyBody("The payload. Its members reach the parameters that the pipeline declares and nobody has set; all of it is params._trigger.payload, and {{ event }} for a single action."))
+	handle(s, "webhook.trigger", w.trigger, s.named("webhook_id"), anyBody("The payload. Its members reach the parameters that the pipeline declares and the webhook does not set; all of it is params._trigger.payload, and {{ event }} for a single action."))
 	s.most["webhook.trigger"] = int64(w.hooks.MaxBody())
 	s.admits["webhook.trigger"] = func(r *http.Request) error { return w.hooks.Admit(r.PathValue("webhook_id"), s.delivery(r, nil)) }
 }

@@ -193,7 +193,7 @@ func (p *chatParams) conversation(refused *refusedAnswer) ([]any, error) {
 func chatSpec() spec.Spec {
 	return spec.Spec{
 		Name:    "ai.chat",
-		Summary: "Asks a language model, at any service with OpenAI's chat completions.",
+		Summary: "Asks a language model, with any service that has OpenAI's chat completions API.",
 		Doc:     chatDoc,
 		Timeout: 10 * time.Minute,
 		Retry:   policy,

@@ -131,7 +131,7 @@ func secondsAt(v any, name string) float64 {
 func transcribeSpec() spec.Spec {
 	return spec.Spec{
 		Name:    "ai.transcribe",
-		Summary: "Has a recording written down, at any service with OpenAI's transcriptions.",
+		Summary: "Transcribes a recording, with any service that has OpenAI's transcription API.",
 		Doc: "The file is read while it is sent, whatever its size; services have limits of their own (25 MB at OpenAI). Requests go out as those of `util.http` do, and what " +
 			"is retried, put back (429 and 503 with Retry-After) or given up is in its table. The answer is at most 16 MiB.",
 		Timeout: 30 * time.Minute,

@@ -30,7 +30,7 @@ func aggregate() action.Action {
 	return action.Of(spec.Spec{
 		Name:    "util.aggregate",
 		Aliases: []string{"aggregate"},
-		Summary: "Makes one value of many.",
+		Summary: "Aggregates values.",
 		Doc:     aggregateDoc,
 		Examples: []spec.Example{{Title: "add up", YAML: `
 id: total
@@ -53,7 +53,7 @@ const aggregateDoc = `| operation | inputs | result |
 | count | anything | number of inputs |
 | flatten | anything | lists among the inputs are replaced by their elements, one level deep |
 
-Integers stay integers. Inputs that do not fit fail the step for good.`
+Integers stay integers. Inputs that do not fit fail the step permanently.`
 
 // aggregates are the operations of util.aggregate.
 var aggregates = map[string]operation{

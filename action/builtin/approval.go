@@ -17,7 +17,7 @@ func approval(now func() time.Time) action.Action {
 		Spec: spec.Spec{
 			Name:    "util.approval",
 			Aliases: []string{"approval"},
-			Summary: "Waits until somebody approves or rejects.",
+			Summary: "Waits until a person approves or rejects.",
 			Doc: "The wait holds no worker and survives restarts of Stepwell. The first decision counts. Without `timeout_seconds` only the step's " +
 				"own timeout ends the wait.",
 			Params: spec.FieldsOf[approvalParams](),

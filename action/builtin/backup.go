@@ -37,7 +37,7 @@ func backup(o Options) action.Action {
 		Summary: "Makes a backup of Stepwell's own data.",
 		Doc: "The same as the command `stepwell backup`: a copy of the database as it is at one moment, while it is in use, with the large outputs that it refers to, " +
 			"every one of them checked. Its name has the database's, the first characters of its id and the time in UTC. `stepwell restore` makes a database of it.\n\n" +
-			"**The master key is not copied:** without a copy of it, kept elsewhere, nobody can read the secrets of a backup. All else in a backup can be read by whoever can read the file. " +
+			"**The master key is not copied:** without a copy of it, kept elsewhere, the secrets of a backup cannot be read. Everything else in it is readable for anyone who can read the file. " +
 			"Name a folder that commands of steps cannot touch (outside of `exec.folders`), and that `files.allow` contains.\n\n" +
 			"**Older copies.** After a whole copy was made, the newest `keep` of this database are left in the folder; other files stay as they are. When large outputs are missing or " +
 			"damaged, the step fails, names them, and removes no whole copy; what it made stays, with `-incomplete` in its name, in the place of the one before it.",

@@ -115,7 +115,7 @@ func ExampleRegister() {
 		fmt.Println(s.Name+":", s.Summary)
 	}
 	// Output:
-	// util.aggregate: Makes one value of many.
-	// util.approval: Waits until somebody approves or rejects.
+	// util.aggregate: Aggregates values.
+	// util.approval: Waits until a person approves or rejects.
 	// util.backup: Makes a backup of Stepwell's own data.
 }

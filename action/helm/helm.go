@@ -60,7 +60,7 @@ type target struct {
 	Release   string `json:"release" required:"true" minLength:"1" maxLength:"53" doc:"The release's name: lowercase letters, digits, - and dots."`
 	Namespace string `json:"namespace" maxLength:"63" doc:"The release's namespace, of those that the cluster's settings allow; the cluster's default one by default."`
 	Seconds   int    `json:"timeout_seconds" default:"600" minimum:"1" maximum:"86400" doc:"Limit for helm's work, and for the wait while another process works on the release."`
-	TakeOver  bool   `json:"take_over" doc:"Whether to repair a release that somebody else's helm left unfinished more than ´timeout_seconds´ ago. Without it the step fails then."`
+	TakeOver  bool   `json:"take_over" doc:"Whether to repair a release that another helm process left unfinished more than ´timeout_seconds´ ago. Without it the step fails then."`
 }
 
 // installParams are the parameters of external.helm.install.
@@ -69,10 +69,10 @@ type installParams struct {
 	Chart      string         `json:"chart" required:"true" minLength:"1" maxLength:"2000" doc:"A chart's name in ´repo´; an address that begins with oci:// or https:// (of an archive); or a folder or archive below the pipeline's directory."`
 	Repo       string         `json:"repo" maxLength:"2000" doc:"The address of a chart repository, such as https://charts.example.org/stable."`
 	Version    string         `json:"version" maxLength:"100" doc:"The chart's version, in full; the newest that is not a pre-release by default. With ´repo´ and oci:// only."`
-	Credential *credential    `json:"credential" doc:"How to get into the repository or registry; none by default. Nobody else gets it."`
+	Credential *credential    `json:"credential" doc:"The credential for the repository or registry; none by default. It is sent to no other host."`
 	Values     map[string]any `json:"values" doc:"Values for the chart."`
 	Files      []string       `json:"values_files" maxItems:"50" minLength:"1" doc:"YAML files with values, below the pipeline's directory; later ones win, and ´values´ over all of them."`
-	Secrets    map[string]any `json:"set_secrets" writeOnly:"true" doc:"Values that nobody may see, by their path: ´auth.password´. They win over all others. They reach helm on its standard input; the chart and the release's record in the cluster have them."`
+	Secrets    map[string]any `json:"set_secrets" writeOnly:"true" doc:"Secret values, by their path: ´auth.password´. They win over all others. They reach helm on its standard input; the chart and the release's record in the cluster have them."`
 	Wait       bool           `json:"wait" default:"true" doc:"Whether to wait until what was installed is ready."`
 	Rollback   bool           `json:"rollback_on_failure" doc:"Whether a failed installation is uninstalled, and a failed upgrade rolled back. This waits, whatever ´wait´ is."`
 	Create     bool           `json:"create_namespace" doc:"Whether to create the namespace when it does not exist."`
@@ -89,7 +89,7 @@ type uninstallParams struct {
 	target
 	KeepHistory   bool `json:"keep_history" doc:"Whether the release's record stays, as uninstalled."`
 	IgnoreMissing bool `json:"ignore_missing" default:"true" doc:"Whether there may be no such release."`
-	Wait          bool `json:"wait" default:"true" doc:"Whether to wait until everything is gone."`
+	Wait          bool `json:"wait" default:"true" doc:"Whether to wait until everything is deleted."`
 }
 
 func describeInstall() spec.Spec {

@@ -22,7 +22,7 @@ type podParams struct {
 	Command      []string          `json:"command" maxItems:"1000" doc:"Replaces the image's entrypoint."`
 	Args         []string          `json:"args" maxItems:"1000" doc:"Replaces the image's arguments."`
 	EnvVars      map[string]any    `json:"env_vars" doc:"Variables of the environment. Everybody who may read the job in the cluster sees them: secrets belong into ´env_from_secrets´."`
-	Resources    *resources        `json:"resources" doc:"What the container needs and may use."`
+	Resources    *resources        `json:"resources" doc:"Requests and limits of the container."`
 	GPUs         int               `json:"gpu_count" default:"0" minimum:"0" maximum:"1000" doc:"GPUs of the container (nvidia.com/gpu)."`
 	NodeSelector map[string]string `json:"node_selector" doc:"Labels that the node must have."`
 	Tolerations  []any             `json:"tolerations" maxItems:"100" doc:"Taints of nodes that are tolerated, as Kubernetes writes them."`
@@ -106,8 +106,8 @@ func cronSpec() spec.Spec {
 	}
 }
 
-const jobDoc = "**Once.** The job gets a name that is recorded before it is created. Whatever crashes, an attempt creates one job: a later call finds it by its name and takes it over if it is its own. " +
-	"A retry, and a restart of the step, create a new job. A job that somebody deletes fails the step and is not created again.\n\n" +
+const jobDoc = "**Once.** The job gets a name that is recorded before it is created. An attempt creates exactly one job, across crashes: a later call finds the job by its name and continues with it if it belongs to the attempt. " +
+	"A retry, and a restart of the step, create a new job. A job that is deleted from outside fails the step and is not created again.\n\n" +
 	"**Waiting** holds no worker. The process that runs the execution watches the job's namespace; lines of the pods are in the step's log with their own times. A job that ends while no process runs is found afterwards.\n\n" +
 	"**Cancel** deletes the job and its pods, also when the process dies in between.\n\n" +
 	"| what happens | code | tried again |\n|---|---|---|\n" +

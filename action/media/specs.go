@@ -66,7 +66,7 @@ params:
 func metadataSpec() spec.Spec {
 	return spec.Spec{
 		Name:    "media.metadata",
-		Summary: "Reads what a picture, video or sound says about itself.",
+		Summary: "Reads the metadata of a picture, video or sound file.",
 		Doc: "Where ffprobe is installed, it describes videos and sound; where exiftool is, it describes pictures, devices and positions (`stepwell doctor` shows what is found). " +
 			"What they have no answer to, and everything where they are missing, comes from built-in readers for " +
 			"MP4, QuickTime and their relatives (also fragmented, also with the header at the end), JPEG, PNG, TIFF, WebP, HEIF and AVIF, which give the same values. " +

@@ -66,16 +66,16 @@ func describe() spec.Spec {
 		Summary: "Declares a STAC extension on items and collections, fills in its fields and checks them.",
 		Doc: `The schema's URI is added to stac_extensions, once. Values come from defaults and config: their texts may name
 {item_id}, {collection_id}, {asset_key} (below assets) and {properties.x}; a text that is exactly one name keeps
-the kind of the value. A * in a path stands for every asset that is there. Assets are never made up: a default
+the kind of the value. A * in a path stands for every asset that is there. Assets are never invented: a default
 for an asset that an item does not have is counted in the outputs and left out.
 
-What becomes of values that are there already says overwrite. Without it, dotted and wildcard keys and config
+overwrite decides what happens to existing values. Without it, dotted and wildcard keys and config
 overwrite, while nested objects and single names fill in only what is absent or null.
 
 In collections, values for properties are added to the lists in summaries, and values for assets go to assets
 and item_assets, without href there; values that name {item_id} or {properties.x} are left out.
 
-A schema that passes may prove nothing: that of alternate-assets 1.2.0 does not look at the assets of items.
+A schema may check too little: that of alternate-assets 1.2.0 does not check the assets of items.
 With validate, every path that the config sets must have a value, and the alternates of assets an href.`,
 		Stream: &spec.Stream{Role: spec.Modifier, Parallel: true, Sets: []spec.Sets{{Keys: "defaults", Nested: true}, {Path: "stac_extensions"}}},
 		Outputs: []spec.Field{

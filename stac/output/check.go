@@ -61,7 +61,7 @@ func (c config) checkWrite() error {
 	case c.Format != "api":
 		return nil
 	case p.Mode == durable.Replace && c.Owns != "collection":
-		return stepwell.Invalid("owns: collection says that nobody else writes to it", "write: replace deletes what others have put into the collection")
+		return stepwell.Invalid("owns: collection says that no other program writes to it", "write: replace deletes what others have put into the collection")
 	case c.OnConflict == "skip" && (c.Write != "" || c.Keep != "" && c.Keep != durable.KeepFirst):
 		return stepwell.Invalid("on_conflict: upsert is write: upsert, and skip is keep: first; keep one of them", "on_conflict: skip contradicts write or keep")
 	case c.Keep == durable.KeepLast && c.Write == "" && c.OnConflict != "upsert":

@@ -48,7 +48,7 @@ type config struct {
 	BufferSize   int    `json:"buffer_size" minimum:"1" maximum:"100000" default:"1000" doc:"Items that are written at a time."`
 	CollectionID string `json:"collection_id" doc:"The collection of items that name none."`
 	durable.Writing
-	Owns string `json:"owns" enum:"collection" doc:"api: \x60collection\x60 says that nobody else writes to the collections, which \x60write: replace\x60 needs: it deletes the items there that the run does not have."`
+	Owns string `json:"owns" enum:"collection" doc:"api: \x60collection\x60 says that no other program writes to the collections, which \x60write: replace\x60 needs: it deletes the items there that the run does not have."`
 
 	Layout      string `json:"layout" enum:"self-contained,relative-published,absolute" doc:"catalog: links all relative, relative but for the root's self link, or all absolute. Defaults to self-contained, with base_url to relative-published."`
 	Split       string `json:"split" spec:"raw" doc:"catalog: sub-catalogs by what items say, such as \"{properties.datetime:year}/{properties.datetime:month}\" or \"{properties.platform}\"."`
@@ -70,7 +70,7 @@ type config struct {
 	URL         string            `json:"url" doc:"api: the landing page of the STAC API."`
 	CatalogURL  string            `json:"catalog_url" doc:"api: another name of url."`
 	OnConflict  string            `json:"on_conflict" enum:"insert,upsert,skip" default:"insert" doc:"api: what happens with an item that is there already: it is refused, replaced or left alone."`
-	IfMatch     bool              `json:"if_match" default:"false" doc:"api: replace an item only when nobody has changed it since it was looked at (ETag)."`
+	IfMatch     bool              `json:"if_match" default:"false" doc:"api: replace an item only if it has not changed since it was read (ETag)."`
 	BatchSize   int               `json:"batch_size" minimum:"1" maximum:"10000" default:"100" doc:"api: items sent in one request; 1 sends them singly."`
 	Concurrency int               `json:"concurrency" minimum:"1" maximum:"100" default:"5" doc:"api: requests at a time."`
 	RateLimit   float64           `json:"rate_limit" minimum:"0" doc:"api: requests per second. Defaults to no limit of its own."`

@@ -75,5 +75,4 @@ Names of files are made of ids: what is unsafe in one is percent-encoded, and na
 A second item of the same collection and id is refused, unless its content is the same or ` + "`keep`" + ` says otherwise. In a later run it replaces the first.
 
 Several streams of one execution (collections, entries of a matrix) may write to one place, unless they replace it. ` + "`write: replace`" + ` publishes when the
-run has come to its end; json and catalog cannot be appended to, as an item has one file. Before an output ends, it looks at what lies there: items are counted,
-collections checked and links followed. Every output but api ends with manifest.json, which tells of all that lies there.`
+run has come to its end; json and catalog cannot be appended to, as an item has one file. At its end, an output is verified: items are counted, collections checked and links followed. Every output except api also gets a manifest.json that lists its contents.`

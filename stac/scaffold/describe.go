@@ -24,7 +24,7 @@ Put the step behind those that drop items.
 
 **mode template** writes an example to begin with to ` + "`template.output_path`" + `, and does nothing with items. A file that is there with other content is not overwritten.
 
-A license is never made up: a collection without one gets ` + "`other` (`proprietary` in STAC 1.0.0)" + `.`
+A license is never invented: a collection without one gets ` + "`other` (`proprietary` in STAC 1.0.0)" + `.`
 
 func describe() spec.Spec {
 	return spec.Spec{

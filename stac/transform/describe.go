@@ -5,7 +5,7 @@ import (
 	"github.com/stepwell/stepwell/stream/files"
 )
 
-const doc = `Puts what tables know into items, in one of two roles.
+const doc = `Adds data from tables to items, in one of two roles.
 
 **At the beginning of a stream** every row of ` + "`source_file`" + ` becomes an item ` + "`{id, geometry, bbox, datetime, properties, assets, links}`" + `, which stac.scaffold makes complete.
 **Behind other steps** every item is joined with the row whose ` + "`input_join_key`" + ` is the item's ` + "`item_key`" + `. The table is held in memory, up to ` + "`max_table_bytes`" + `; of several rows with
@@ -26,7 +26,7 @@ one key the last counts.
 func describe() spec.Spec {
 	return spec.Spec{
 		Name: "stac.transform", Aliases: []string{"TransformModule"},
-		Summary: "Makes items of the rows of tables, or joins items with a table.",
+		Summary: "Makes items from the rows of tables, or joins items with a table.",
 		Doc:     doc,
 		Stream: &spec.Stream{Role: spec.Modifier, AlsoSource: true, Parallel: true,
 			Sets: []spec.Sets{{Keys: "field_mapping"}, {Values: "mappings", Member: "target_field"}}},

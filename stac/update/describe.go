@@ -16,7 +16,7 @@ const doc = `Changes every item as it passes. The order is: ` + "`repair`, `migr
 - **repair** ` + "`[datetime]`" + ` writes a T for the blank in date-times such as ` + "`2022-03-24 10:27:05Z`" + `, and a Z where no zone is told.
 
 ` + "`auto_update_timestamp`" + ` sets ` + "`properties.updated`" + ` of the items that the step has changed to the time at which the execution began: one time for all of them, also after a
-crash. Items that are as they should be stay as they are, so that a second run changes nothing.`
+crash. Items that need no change are not touched, so a second run changes nothing.`
 
 func describe() spec.Spec {
 	return spec.Spec{

@@ -72,13 +72,12 @@ func describe() spec.Spec {
 names. An invalid object is recorded as a failure, with the schema, the JSON pointer and the keyword, and is
 not passed on.
 
-Schemas come from schema_dir, else from schema_cache, else from the network. None comes with Stepwell. A
-schema that cannot be had, or does not compile, is never the same as valid: missing_schema says what happens,
+Schemas come from schema_dir, else from schema_cache, else from the network. None comes with Stepwell. An object whose schema is unavailable or does not compile is never counted as valid: missing_schema says what happens,
 and the outputs count such schemas. Where the core schema of STAC 1.0.0 or 1.1.0 cannot be had, the rules of
 the specification that are built in are checked instead (unless the policy for it is fail or skip), which the
 outputs and the log tell.
 
-Schemas look at members, not at what they mean: a ring that is open, wound the wrong way, crosses itself or has a
+Schemas check members, not their meaning: a ring that is open, wound the wrong way, crosses itself or has a
 spike, or a bbox that does not cover its geometry, is valid without lint.`,
 		Stream: &spec.Stream{Role: spec.Modifier, Parallel: true},
 		Params: []spec.Field{{Name: "lint", Type: spec.Any, Doc: "Checks beyond the schemas; none are made without it. A list (findings are warnings in log and outputs, and the objects pass) or an object {check: warn or fail} of " + strings.Join(checkNames(), ", ") + ", or all."}},

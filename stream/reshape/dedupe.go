@@ -24,7 +24,7 @@ func dedupeModule() stream.Module {
 	return stream.Typed[dedupeConfig]{
 		Spec: spec.Spec{
 			Name:    "stream.dedupe",
-			Summary: "Drops items that came before.",
+			Summary: "Drops duplicate items.",
 			Doc:     dedupeDoc,
 			Stream:  &spec.Stream{Role: spec.Modifier, Remembers: true},
 			Outputs: []spec.Field{{Name: "duplicates", Type: spec.Integer, Doc: "How many items were dropped in this run."}},
