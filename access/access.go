@@ -72,6 +72,7 @@ const (
 	KindAnonymous = "anonymous" // nothing is configured, and the request comes from this machine
 	KindKey       = "api_key"
 	KindToken     = "token" // a JSON Web Token
+	KindOIDC      = "oidc"  // somebody who signed in at an issuer
 	KindDapr      = "dapr"  // an app that calls through the Dapr sidecar
 )
 

@@ -23,6 +23,8 @@ type Options struct {
 	Keys    *Keys    // API keys. Defaults to none
 	JWT     *JWT     // tokens of an issuer. Defaults to none
 	Proxies *Proxies // that are believed. Defaults to none
+	// Sessions accept cookies of browsers. Defaults to none.
+	Sessions *Sessions
 	// Sidecar says who sends a request without a credential through a sidecar that is believed; ok is false for requests that do not
 	// come through one. Defaults to there being none.
 	Sidecar func(r *http.Request) (p Principal, ok bool, err error)
@@ -42,7 +44,7 @@ func New(o Options) *Authenticator { return &Authenticator{o: o} }
 
 // Authenticate authenticates a request: by an API key or token in Authorization: Bearer, an API key in X-API-Key, or,
 // for a WebSocket, a subprotocol. While there is neither an API key nor a token's issuer, local callers of a loopback
-// server are admins. CodeUnauthenticated, CodeForbidden, CodeUnavailable.
+// server are admins. Without a credential in a header, the cookie of a session counts. CodeUnauthenticated, CodeForbidden, CodeUnavailable.
 func (a *Authenticator) Authenticate(r *http.Request) (Principal, error) {
 	token, err := credential(r)
 	if err != nil {
@@ -61,8 +63,14 @@ func (a *Authenticator) Authenticate(r *http.Request) (Principal, error) {
 	return p, nil
 }
 
-// withoutCredential admits apps behind the sidecar, and local callers.
+// withoutCredential admits browsers with a session, apps behind the sidecar, and local callers. An open server ignores
+// cookies, as they are of keys that it no longer has.
 func (a *Authenticator) withoutCredential(r *http.Request) (Principal, error) {
+	if p, ok, err := a.o.Sessions.of(r); ok {
+		if open, oerr := a.Open(r.Context()); oerr != nil || !open {
+			return p, err
+		}
+	}
 	if a.o.Sidecar != nil {
 		if p, ok, err := a.o.Sidecar(r); ok {
 			return p, err
@@ -76,7 +84,7 @@ func (a *Authenticator) ClientAddr(r *http.Request) netip.Addr { return a.o.Prox
 
 // Open reports whether anybody at this machine is let in without a credential.
 func (a *Authenticator) Open(ctx context.Context) (bool, error) {
-	if !a.o.Loopback || a.o.JWT != nil {
+	if !a.o.Loopback || a.o.JWT != nil || a.o.Sessions.oidc() != nil {
 		return false, nil
 	}
 	if a.o.Keys == nil {
@@ -93,8 +101,10 @@ func (a *Authenticator) token(ctx context.Context, token string) (Principal, err
 	case !strings.HasPrefix(token, tokenPrefix) && a.o.JWT != nil:
 		return a.o.JWT.Authenticate(ctx, token)
 	}
-	return Principal{}, unauthenticated("credentials of this kind are not accepted here", "an API key begins with "+tokenPrefix)
+	return Principal{}, errOtherKind
 }
+
+var errOtherKind = unauthenticated("credentials of this kind are not accepted here", "an API key begins with "+tokenPrefix)
 
 // credential takes the credential out of a request, "" if there is none.
 func credential(r *http.Request) (string, error) {

@@ -3,6 +3,8 @@ package access
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -112,6 +114,15 @@ func (j *JWT) Load(ctx context.Context) error {
 // Authenticate finds out whose token it is. CodeUnauthenticated; CodeForbidden for a good token without a role;
 // CodeUnavailable when the issuer's keys have never been read.
 func (j *JWT) Authenticate(ctx context.Context, token string) (Principal, error) {
+	claims, err := j.verify(ctx, token)
+	if err != nil {
+		return Principal{}, err
+	}
+	return j.principal(claims)
+}
+
+// verify checks the signature, issuer, audience and times of a token, and returns its claims.
+func (j *JWT) verify(ctx context.Context, token string) (jwt.MapClaims, error) {
 	claims := jwt.MapClaims{}
 	_, err := j.parser.ParseWithClaims(token, claims, func(t *jwt.Token) (any, error) {
 		kid, _ := t.Header["kid"].(string)
@@ -121,8 +132,13 @@ func (j *JWT) Authenticate(ctx context.Context, token string) (Principal, error)
 		return j.keys.find(ctx, kid, t.Method.Alg())
 	})
 	if err != nil {
-		return Principal{}, tokenError(err)
+		return nil, tokenError(err)
 	}
+	return claims, nil
+}
+
+// principal is who has a token with the claims.
+func (j *JWT) principal(claims jwt.MapClaims) (Principal, error) {
 	p := Principal{Name: j.name(claims), Role: j.role(claims), Kind: KindToken}
 	switch {
 	case p.Name == "":
@@ -132,6 +148,20 @@ func (j *JWT) Authenticate(ctx context.Context, token string) (Principal, error)
 			Hint: fmt.Sprintf("its claim %s is looked at", j.o.RoleClaim)}
 	}
 	return p, nil
+}
+
+// settings is a digest of what decides over tokens and roles.
+func (j *JWT) settings() []byte {
+	return digestOf(j.o.File, j.o.URL, j.o.Issuer, j.o.Audience, j.o.NameClaim, j.o.RoleClaim, j.o.Roles, j.o.DefaultRole)
+}
+
+func digestOf(parts ...any) []byte {
+	raw, err := json.Marshal(parts) // texts, roles and maps of them, which are written in order
+	if err != nil {
+		panic(err)
+	}
+	sum := sha256.Sum256(raw)
+	return sum[:16]
 }
 
 // tokenError gives the reason for rejecting a token, without any of its contents.

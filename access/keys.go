@@ -211,7 +211,6 @@ func (k *Keys) Authenticate(ctx context.Context, token string) (Principal, error
 	if err := k.seek(ctx, id); err != nil {
 		return Principal{}, err
 	}
-	now := time.Now()
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	known := k.byID[id]
@@ -222,9 +221,31 @@ func (k *Keys) Authenticate(ctx context.Context, token string) (Principal, error
 	if !same(hash[:], want) || known == nil {
 		return Principal{}, errBadKey
 	}
+	return k.use(known)
+}
+
+// current is whose key has the id, and when it ends (zero: not by itself), for a session that was opened with it.
+// CodeUnauthenticated when it does not work any more.
+func (k *Keys) current(ctx context.Context, id string) (Principal, time.Time, error) {
+	if err := k.load(ctx, false); err != nil {
+		return Principal{}, time.Time{}, err
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	known := k.byID[id]
+	if known == nil {
+		return Principal{}, time.Time{}, errBadKey
+	}
+	p, err := k.use(known)
+	return p, known.key.Expires.Time, err
+}
+
+// use is whose key it is, and notes that it was used; mu is held.
+func (k *Keys) use(known *kept) (Principal, error) {
+	now := time.Now()
 	if err := known.key.usable(now); err != nil {
 		return Principal{}, err
 	}
-	k.used[id] = now
-	return Principal{Name: known.key.Name, Role: known.key.Role, Kind: KindKey, KeyID: id}, nil
+	k.used[known.key.ID] = now
+	return Principal{Name: known.key.Name, Role: known.key.Role, Kind: KindKey, KeyID: known.key.ID}, nil
 }

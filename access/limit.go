@@ -79,8 +79,8 @@ func Caller(p Principal, from netip.Addr) string {
 	switch {
 	case p.KeyID != "":
 		return "key " + p.KeyID
-	case p.Kind == KindToken:
-		return "token " + p.Name
+	case p.Kind == KindToken || p.Kind == KindOIDC:
+		return p.Kind + " " + p.Name
 	case !from.IsValid():
 		return "local"
 	case from.Is6():

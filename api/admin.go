@@ -4,18 +4,15 @@ import (
 	"context"
 	"strconv"
 
-	"github.com/stepwell/stepwell"
-	"github.com/stepwell/stepwell/access"
 	"github.com/stepwell/stepwell/resource"
 	"github.com/stepwell/stepwell/store"
 )
 
-// admin are the operations on the policy and the audit log, and the caller's own.
+// admin are the operations on the policy and the audit log.
 func (s *server) admin() {
 	handle(s, "policy.get", s.getPolicy)
 	handle(s, "policy.set", s.setPolicy)
 	handle(s, "audit.list", s.listAudit, listed[AuditEntry](s, "AuditList", "entries"))
-	handle(s, "me", s.me)
 }
 
 // AuditList is a page of the audit log.
@@ -51,20 +48,4 @@ func (s *server) listAudit(ctx context.Context, in *ListAudit) (*answer[AuditLis
 		out.Items[i] = AuditEntry{rows[i], resource.At(rows[i].At)}
 	}
 	return reply(out, nil)
-}
-
-// Me is the caller.
-type Me struct {
-	Name string `json:"name"`
-	Role string `json:"role" enum:"viewer,operator,editor,admin,worker"`
-	Kind string `json:"kind" doc:"anonymous, api_key or token."`
-	User Ref    `json:"user" doc:"For whom a trusted proxy asks."`
-}
-
-func (s *server) me(ctx context.Context, _ *struct{}) (*answer[Me], error) {
-	p := access.Of(ctx)
-	if p.Role == 0 {
-		return nil, &stepwell.Error{Code: stepwell.CodeUnauthenticated, Message: "the caller is unknown"}
-	}
-	return reply(Me{Name: p.Name, Role: p.Role.String(), Kind: p.Kind, User: Ref(p.User)}, nil)
 }

@@ -78,7 +78,7 @@ func TestBlackBox(t *testing.T) {
 	}
 	for _, op := range b.ops {
 		// Requests of these hang together in ways that a description cannot say; they have tests of their own.
-		hard := op.id == "schedule.backfill" || op.id == "webhook.trigger" || op.id == "pipeline.version.archive" || strings.HasPrefix(op.id, "lesson.media") || strings.HasPrefix(op.id, "upload.") || strings.HasPrefix(op.id, "cluster.") || strings.HasPrefix(op.id, "pipeline_run.")
+		hard := op.id == "schedule.backfill" || op.id == "webhook.trigger" || op.id == "pipeline.version.archive" || strings.HasPrefix(op.id, "lesson.media") || strings.HasPrefix(op.id, "upload.") || strings.HasPrefix(op.id, "cluster.") || strings.HasPrefix(op.id, "auth.") || strings.HasPrefix(op.id, "pipeline_run.")
 		for n := 0; n < 300 && b.successes(op) == 0 && !op.stream() && !hard; n++ { // what depends on how things stand
 			b.refresh(op)
 			if n%10 == 0 { // something to retry, to pause and to resume

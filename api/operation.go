@@ -182,6 +182,11 @@ func operations() []operation {
 		{"metrics.prometheus", "GET", "/metrics", viewer, 0, "Metrics in Prometheus's text form"},
 
 		{"me", "GET", prefix + "/me", viewer, 0, "Says who asks, and which role they have"},
+		{"session.get", "GET", prefix + "/session", public, 0, "Says whether the caller is signed in, and how one signs in"},
+		{"session.open", "POST", prefix + "/session", public, 0, "Signs a browser in: turns an API key or a token into a cookie"},
+		{"session.close", "DELETE", prefix + "/session", public, 0, "Signs a browser out: removes the cookie"},
+		{"auth.login", "GET", prefix + "/auth/login", public, 0, "Sends a browser to the OpenID Connect issuer to sign in"},
+		{"auth.callback", "GET", prefix + "/auth/callback", public, 0, "Takes the issuer's answer, signs the browser in, and sends it to the page"},
 		{"secret.list", "GET", prefix + "/secrets", admin, 0, "Lists secrets, without their values"},
 		{"secret.set", "PUT", prefix + "/secrets/{name}", admin, changes, "Keeps a secret"},
 		{"secret.delete", "DELETE", prefix + "/secrets/{name}", admin, changes, "Removes a secret"},

@@ -99,9 +99,11 @@ type Options struct {
 	Pipelines *pipeline.Library
 	Schedules *trigger.Schedules
 	// Kinds are further kinds of objects, without a field of their own.
-	Kinds    []Kind
-	Vault    *secret.Vault
-	Keys     *access.Keys
+	Kinds []Kind
+	Vault *secret.Vault
+	Keys  *access.Keys
+	// Sessions let browsers sign in with a cookie. Defaults to none.
+	Sessions *access.Sessions
 	Policies *access.Policies
 	// Refused are the stored steps that are refused once there are API keys. Defaults to none.
 	Refused   func(ctx context.Context) ([]pipeline.Refused, error)

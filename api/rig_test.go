@@ -177,8 +177,11 @@ func (r *rig) options(log *slog.Logger) api.Options {
 	ended, end := context.WithCancel(ctx)
 	end()
 	must(runs.Run(ended)) // streams of the queue end at once
-	return api.Options{Store: a.Store, Policies: policies, Blobs: a.Store.Blobs(), Control: a.Conductor, Forecast: a.Conductor, Signals: a.Conductor, Catalog: a.Actions, Auth: names{},
-		Pipelines: library, Schedules: schedules, Kinds: []api.Kind{api.Jobs(schedules), api.Webhooks(hooks), api.Events(events), api.Projects(projects), api.Lessons(lessons, uploads), api.PipelineRuns(runs)}, Vault: a.Secrets.Vault, Keys: access.NewKeys(a.Store, log), Callbacks: callbacks{},
+	keys := access.NewKeys(a.Store, log)
+	sessions, err := access.NewSessions(access.SessionOptions{Key: make([]byte, 32), Keys: keys})
+	must(err)
+	return api.Options{Store: a.Store, Sessions: sessions, Policies: policies, Blobs: a.Store.Blobs(), Control: a.Conductor, Forecast: a.Conductor, Signals: a.Conductor, Catalog: a.Actions, Auth: names{},
+		Pipelines: library, Schedules: schedules, Kinds: []api.Kind{api.Jobs(schedules), api.Webhooks(hooks), api.Events(events), api.Projects(projects), api.Lessons(lessons, uploads), api.PipelineRuns(runs)}, Vault: a.Secrets.Vault, Keys: keys, Callbacks: callbacks{},
 		Meter: meter.New(meter.Options{Totals: a.Store, Upcoming: func() (int, time.Time) { st := schedules.Stats(); return st.Active, st.Next }}),
 		Feed:  hub, Redact: a.Secrets, Audit: r.audit, Workers: crew{}, Log: log}
 }

@@ -38,6 +38,10 @@ import (
 type Access struct {
 	// JWT says which tokens are believed. Defaults to none.
 	JWT *access.JWTOptions
+	// OIDC is where people sign in with a browser; its URL is the server's own, and ClientSecretRef names the secret of the vault that is
+	// the client's. Defaults to nowhere.
+	OIDC            *access.OIDCOptions
+	ClientSecretRef string
 	// Proxies are addresses and networks of proxies that are believed. Defaults to none.
 	Proxies []string
 	// Origins are web pages that may call. Defaults to none.
@@ -53,6 +57,7 @@ type parts struct {
 	keys     *access.Keys
 	policies *access.Policies
 	auth     *access.Authenticator
+	sessions *access.Sessions
 	limiter  *access.Limiter
 	recorder *access.Recorder
 	proxies  *access.Proxies
@@ -108,6 +113,10 @@ func (s *Server) buildAccess(ctx context.Context) (err error) {
 			s.log.Warn("the keys of the tokens' issuer cannot be read yet; tokens are rejected until they can", "error", err)
 		}
 	}
+	if s.sessions, err = s.openSessions(ctx, o.Keys, o.JWT); err != nil {
+		return err
+	}
+	o.Sessions = s.sessions
 	s.keys, s.auth = o.Keys, access.New(o)
 	s.limiter, s.recorder = access.NewLimiter(a.Limit), access.NewRecorder(s.Store, s.log)
 	return nil
@@ -200,6 +209,7 @@ func (s *Server) apiOptions() api.Options {
 func (s *Server) buildAPI(context.Context) error {
 	s.sidecar = newSidecar(s.o.Services.DaprPort)
 	o := s.apiOptions()
+	o.Sessions = s.sessions
 	o.Auth, o.Callbacks, o.Meter, o.Origins, o.Hosts, o.ClientAddr, o.Limit = s.auth, s.callbacks, s.meter, s.o.Access.Origins, s.hosts(), s.proxies.ClientAddr, s.limiter
 	o.Workers, o.Plugins, o.Page = s.workersAPI(), s.pluginsAPI, s.o.Page
 	o.Vitals, o.Observe, o.Link, o.MaxBody, o.Stopping = s.vitals, s.requested, s.linked, s.o.MaxBody, s.closing

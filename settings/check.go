@@ -69,14 +69,28 @@ func (a *Auth) validate() error {
 			}
 		}
 	}
-	for value, role := range a.JWT.Roles {
-		var r access.Role
-		if err := r.UnmarshalText([]byte(role)); err != nil {
-			return stepwell.Invalid(stepwell.HintOf(err), "server.auth.jwt.roles.%s: unknown role %q", value, role)
+	for key, roles := range map[string]map[string]string{"jwt": a.JWT.Roles, "oidc": a.OIDC.Roles} {
+		for value, role := range roles {
+			var r access.Role
+			if err := r.UnmarshalText([]byte(role)); err != nil {
+				return stepwell.Invalid(stepwell.HintOf(err), "server.auth.%s.roles.%s: unknown role %q", key, value, role)
+			}
 		}
 	}
 	if j := &a.JWT; j.JWKS == "" && (j.Issuer != "" || j.Audience != "" || j.RoleClaim != "" || len(j.Roles) > 0) {
 		return stepwell.Invalid("name the file or the URL with the issuer's keys", "server.auth.jwt without jwks has no effect")
+	}
+	return a.OIDC.validate()
+}
+
+func (o *OIDC) validate() error {
+	switch {
+	case (o.Issuer == "") != (o.ClientID == ""):
+		return stepwell.Invalid("give both, or none", "server.auth.oidc needs an issuer and a client_id")
+	case o.Issuer == "" && (o.ClientSecret != "" || o.ClientSecretRef != "" || len(o.Scopes) > 0 || o.RoleClaim != "" || o.NameClaim != "" || len(o.Roles) > 0):
+		return stepwell.Invalid("name the issuer and the client_id", "server.auth.oidc without issuer has no effect")
+	case o.ClientSecret != "" && o.ClientSecretRef != "":
+		return stepwell.Invalid("give one of them", "server.auth.oidc has a client_secret and a client_secret_ref")
 	}
 	return nil
 }

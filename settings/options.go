@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"context"
 	"strings"
 	"time"
 
@@ -74,26 +75,39 @@ func (s *Serving) AddTo(o *app.Options, lookup func(string) (string, bool)) {
 // access is who may come in; validate has checked it.
 func (s *Server) access(policy access.Policy) app.Access {
 	a := app.Access{Policy: policy, Proxies: s.Auth.TrustedProxies, Origins: s.CORS.Origins, Limit: access.LimitOptions{Rate: s.Limits.Rate, Burst: s.Limits.Burst}}
+	if o := &s.Auth.OIDC; o.Issuer != "" {
+		a.OIDC = &access.OIDCOptions{Issuer: o.Issuer, ClientID: o.ClientID, Scopes: o.Scopes, NameClaim: o.NameClaim, RoleClaim: o.RoleClaim, Roles: rolesOf(o.Roles)}
+		a.ClientSecretRef = o.ClientSecretRef
+		if text := o.ClientSecret; text != "" {
+			a.OIDC.ClientSecret = func(context.Context) (string, error) { return text, nil }
+		}
+	}
 	j := &s.Auth.JWT
 	if j.JWKS == "" {
 		return a
 	}
-	a.JWT = &access.JWTOptions{Issuer: j.Issuer, Audience: j.Audience, RoleClaim: j.RoleClaim}
+	a.JWT = &access.JWTOptions{Issuer: j.Issuer, Audience: j.Audience, RoleClaim: j.RoleClaim, Roles: rolesOf(j.Roles)}
 	if strings.Contains(j.JWKS, "://") {
 		a.JWT.URL = j.JWKS
 	} else {
 		a.JWT.File = j.JWKS
 	}
-	for value, name := range j.Roles {
+	return a
+}
+
+// rolesOf are roles by the values of a claim; nil without any.
+func rolesOf(names map[string]string) map[string]access.Role {
+	var roles map[string]access.Role
+	for value, name := range names {
 		var role access.Role
 		if role.UnmarshalText([]byte(name)) == nil { // checked before
-			if a.JWT.Roles == nil {
-				a.JWT.Roles = map[string]access.Role{}
+			if roles == nil {
+				roles = map[string]access.Role{}
 			}
-			a.JWT.Roles[value] = role
+			roles[value] = role
 		}
 	}
-	return a
+	return roles
 }
 
 func (r *Retention) options() app.Retention {

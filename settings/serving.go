@@ -60,6 +60,7 @@ type TLS struct {
 // Auth are the ways callers prove who they are.
 type Auth struct {
 	JWT            JWT      `json:"jwt"`
+	OIDC           OIDC     `json:"oidc"`
 	TrustedProxies []string `json:"trusted_proxies"`
 }
 
@@ -70,6 +71,18 @@ type JWT struct {
 	Audience  string            `json:"audience"`
 	RoleClaim string            `json:"role_claim"`
 	Roles     map[string]string `json:"roles"` // value of the claim → role
+}
+
+// OIDC say at which OpenID Connect issuer people sign in with a browser.
+type OIDC struct {
+	Issuer          string            `json:"issuer"`
+	ClientID        string            `json:"client_id"`
+	ClientSecret    string            `json:"client_secret"`
+	ClientSecretRef string            `json:"client_secret_ref"` // a secret of the vault
+	Scopes          []string          `json:"scopes"`
+	NameClaim       string            `json:"name_claim"`
+	RoleClaim       string            `json:"role_claim"`
+	Roles           map[string]string `json:"roles"` // value of the claim → role
 }
 
 // Limits bound what callers may ask for.
