@@ -70,17 +70,22 @@ type ExecutionDetail struct {
 
 // Step is one step of an execution.
 type Step struct {
-	ID         string `json:"step_id" doc:"Its key: the id in the pipeline, or that of an iteration or a spawned step."`
-	Name       string `json:"name,omitempty"`
-	Action     string `json:"action,omitempty"`
-	Status     string `json:"status" enum:"pending,queued,running,retrying,waiting,completed,failed,skipped,cancelled,timed_out"`
-	Attempt    int    `json:"attempt"`
-	Worker     string `json:"worker_id,omitempty"`
-	Queued     Time   `json:"queued_at"`
-	Started    Time   `json:"started_at"`
-	Completed  Time   `json:"completed_at"`
-	DurationMS *int64 `json:"duration_ms"`
-	Until      *Time  `json:"until,omitempty" doc:"When a step that waits or retries continues."`
+	ID         string   `json:"step_id" doc:"Its key: the id in the pipeline, or that of an iteration or a spawned step."`
+	Index      int32    `json:"index" doc:"Its number within the execution, and its row in /field."`
+	Name       string   `json:"name,omitempty"`
+	Action     string   `json:"action,omitempty"`
+	Kind       string   `json:"kind,omitempty" enum:"step,group,for_each,pipeline,stream,spawned" doc:"In /steps only, as parent, depends_on and attempts."`
+	Parent     string   `json:"parent,omitempty" doc:"The step that it is inside of."`
+	DependsOn  []string `json:"depends_on,omitempty" doc:"Steps beside it that it waits for."`
+	Attempts   int      `json:"attempts,omitempty" doc:"How many attempts it may have."`
+	Status     string   `json:"status" enum:"pending,queued,running,retrying,waiting,completed,failed,skipped,cancelled,timed_out"`
+	Attempt    int      `json:"attempt"`
+	Worker     string   `json:"worker_id,omitempty"`
+	Queued     Time     `json:"queued_at"`
+	Started    Time     `json:"started_at"`
+	Completed  Time     `json:"completed_at"`
+	DurationMS *int64   `json:"duration_ms"`
+	Until      *Time    `json:"until,omitempty" doc:"When a step that waits or retries continues."`
 	Usage
 	Cost    Money           `json:"cost,omitempty" doc:"Of all its attempts."`
 	Used    *Resources      `json:"resources,omitempty" doc:"What the programs and requests of all its attempts have used; missing when nothing is known."`
@@ -148,7 +153,7 @@ func durationOf(started, ended time.Time) *int64 {
 
 // stepOf is the view of a step, without params and outputs.
 func (s *server) stepOf(execution string, r *store.Step) Step {
-	v := Step{ID: r.Key, Name: r.Name, Action: r.Action, Status: r.Status.String(), Attempt: r.Attempt, Worker: r.Worker,
+	v := Step{ID: r.Key, Index: r.Idx, Name: r.Name, Action: r.Action, Status: r.Status.String(), Attempt: r.Attempt, Worker: r.Worker,
 		Queued: micro(r.Queued), Started: micro(r.Started), Completed: micro(r.Ended), Error: s.failure(execution, r.Error), Usage: usageOf(r.Usage), Cost: Money(r.Cost), Used: r.Resources}
 	if r.Started > 0 {
 		v.DurationMS = durationOf(v.Started.Time, v.Completed.Time)

@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"encoding/json"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -28,8 +27,8 @@ func (s *server) executions() {
 	handle(s, "execution.start", s.execute)
 	handle(s, "execution.list", s.listExecutions)
 	handle(s, "execution.get", s.getExecution)
-	handle(s, "execution.steps", s.listSteps)
-	handle(s, "execution.logs", s.listLogs)
+	handle(s, "execution.logs", s.listLogs, describeLogs)
+	handle(s, "execution.logs.histogram", s.logHistogram)
 	handle(s, "execution.history", s.listHistory)
 	handle(s, "execution.definition", s.getDefinition)
 }
@@ -238,130 +237,6 @@ func (s *server) value(ctx context.Context, execution string, raw []byte) (json.
 	}
 	raw, err := s.o.Blobs.Load(ctx, string(raw))
 	return s.json(execution, raw), err
-}
-
-// StepList is a page of steps.
-type StepList struct {
-	Steps []Step `json:"steps" nullable:"false"`
-	Next  string `json:"next_cursor,omitempty"`
-}
-
-// ListSteps selects steps.
-type ListSteps struct {
-	ExecutionPath
-	Status  []string `query:"status" maxItems:"20" enum:"pending,queued,running,retrying,waiting,completed,failed,skipped,cancelled,timed_out" doc:"Any of these, with commas between them."`
-	Step    string   `query:"step_id" maxLength:"300" doc:"Only the step with this key."`
-	Outputs bool     `query:"outputs" doc:"With params and outputs."`
-	Limit   int      `query:"limit" minimum:"1" maximum:"1000" default:"100"`
-	Cursor  string   `query:"cursor" maxLength:"600"`
-}
-
-func (s *server) listSteps(ctx context.Context, in *ListSteps) (*answer[StepList], error) {
-	x, err := s.find(ctx, in.ID)
-	if err != nil {
-		return nil, err
-	}
-	f := store.StepFilter{Key: in.Step, Limit: in.Limit + 1}
-	for _, name := range in.Status {
-		var status stepwell.StepStatus
-		if err := status.UnmarshalText([]byte(name)); err != nil {
-			return nil, err
-		}
-		f.Statuses = append(f.Statuses, status)
-	}
-	from, err := numberCursor("steps", in.Cursor)
-	if err != nil || from > engine.MaxSteps {
-		return nil, stepwell.Invalid("", "the cursor is not one of this list")
-	}
-	f.From = int32(from)
-	rows, err := s.o.Store.Steps(ctx, x.No, f)
-	if err != nil {
-		return nil, err
-	}
-	out := StepList{Steps: []Step{}}
-	size := 0
-	for i := range rows {
-		if i == in.Limit || size > maxOutputs {
-			out.Next = cursorTo("steps", afterStep(rows[i-1].Idx))
-			break
-		}
-		v := s.stepOf(x.ID, &rows[i])
-		if in.Outputs {
-			v.Params = s.json(x.ID, rows[i].Input)
-			if v.Outputs, err = s.value(ctx, x.ID, rows[i].Output); err != nil {
-				return nil, err
-			}
-			size += len(v.Outputs) + len(v.Params)
-		}
-		out.Steps = append(out.Steps, v)
-	}
-	return reply(out, nil)
-}
-
-// afterStep is the number in the cursor of the steps behind one.
-func afterStep(idx int32) string { return strconv.FormatInt(int64(idx)+1, 10) }
-
-// LogLine is one line of a step's log.
-type LogLine struct {
-	Timestamp Time            `json:"timestamp"`
-	Level     string          `json:"level" enum:"debug,info,warning,error"`
-	Step      string          `json:"step_id"`
-	Message   string          `json:"message"`
-	Metadata  json.RawMessage `json:"metadata" doc:"An object; {} when there is nothing more."`
-	Attempt   int             `json:"attempt,omitempty"`
-	Seq       int64           `json:"seq" doc:"Order of the line."`
-}
-
-// LogList is a page of log lines, in order.
-type LogList struct {
-	Logs []LogLine `json:"logs" nullable:"false"`
-	Next string    `json:"next_cursor,omitempty"`
-}
-
-// ListLogs selects log lines.
-type ListLogs struct {
-	ExecutionPath
-	Step   string    `query:"step_id" maxLength:"300"`
-	Level  string    `query:"level" doc:"At least this level: debug, info, warning or error." maxLength:"10"`
-	Since  time.Time `query:"since" doc:"Lines from this time on."`
-	Tail   int       `query:"tail" minimum:"0" maximum:"10000" doc:"The last lines only."`
-	Limit  int       `query:"limit" minimum:"1" maximum:"10000" default:"1000"`
-	Cursor string    `query:"cursor" maxLength:"600"`
-}
-
-func (s *server) listLogs(ctx context.Context, in *ListLogs) (*answer[LogList], error) {
-	x, err := s.find(ctx, in.ID)
-	if err != nil {
-		return nil, err
-	}
-	level := strings.ToLower(in.Level)
-	if level != "" && !slices.Contains([]string{"debug", "info", "warning", "error"}, level) {
-		return nil, stepwell.Invalid("one of debug, info, warning, error", "query.level: there is no level %q", stepwell.Clip(in.Level, 20))
-	}
-	after, err := numberCursor("logs", in.Cursor)
-	if err != nil {
-		return nil, err
-	}
-	lines, err := s.o.Store.Logs(ctx, x.No, store.LogFilter{StepKey: in.Step, Level: level, After: after, Since: in.Since, Tail: in.Tail, Limit: in.Limit})
-	if err != nil {
-		return nil, err
-	}
-	out := LogList{Logs: make([]LogLine, 0, len(lines))}
-	for i := range lines {
-		out.Logs = append(out.Logs, s.logLineOf(x.ID, &lines[i]))
-	}
-	if n := len(lines); n == in.Limit && in.Tail == 0 {
-		out.Next = cursorTo("logs", strconv.FormatInt(lines[n-1].Seq, 10))
-	}
-	return reply(out, nil)
-}
-
-func (s *server) logLineOf(execution string, l *store.LogLine) LogLine {
-	v := LogLine{Timestamp: resource.At(l.At), Level: l.Level, Step: l.StepKey, Message: s.text(execution, l.Message), Metadata: s.json(execution, l.Attrs), Attempt: l.Attempt, Seq: l.Seq}
-	if len(v.Metadata) == 0 {
-		v.Metadata = json.RawMessage("{}")
-	}
-	return v
 }
 
 // HistoryEvent is one entry of the step log (pipeline-steps, "Step Logging").

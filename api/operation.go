@@ -42,6 +42,7 @@ func operations() []operation {
 		{"execution.get", "GET", prefix + "/executions/{execution_id}", viewer, waits, "Shows an execution with its steps; with wait_seconds, when it has ended"},
 		{"execution.steps", "GET", prefix + "/executions/{execution_id}/steps", viewer, 0, "Lists the steps of an execution"},
 		{"execution.logs", "GET", prefix + "/executions/{execution_id}/logs", viewer, 0, "Lists log lines of an execution"},
+		{"execution.logs.histogram", "GET", prefix + "/executions/{execution_id}/logs/histogram", viewer, 0, "Counts the log lines of an execution by level, over its whole log"},
 		{"execution.stream", "GET", prefix + "/executions/{execution_id}/logs/stream", viewer, streams, "Streams log lines and statuses over a WebSocket"},
 		{"execution.events", "GET", prefix + "/executions/{execution_id}/events", viewer, streams, "Streams log lines and statuses as server-sent events"},
 		{"execution.history", "GET", prefix + "/executions/{execution_id}/history", viewer, 0, "Lists what happened to the steps: queued, started, completed …"},

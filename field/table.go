@@ -50,6 +50,7 @@ type structure struct {
 	mu         sync.Mutex
 	blocks     *blocks
 	containers map[string]int32   // steps with others inside, by key
+	spawned    map[int32]string   // keys of steps that steps have added
 	orphans    map[string][]int32 // steps whose parent has no row yet, by its key
 	numbers    map[string]uint16
 }
@@ -72,7 +73,7 @@ func origin(x *store.Execution) int64 {
 
 func newTable(x *store.Execution, s *shape, states []store.StepState) *Table {
 	t := &Table{Version: x.Version, began: origin(x), workers: []string{""},
-		structure: &structure{blocks: newBlocks(s), containers: map[string]int32{}, orphans: map[string][]int32{}, numbers: map[string]uint16{"": 0}}}
+		structure: &structure{blocks: newBlocks(s), containers: map[string]int32{}, spawned: map[int32]string{}, orphans: map[string][]int32{}, numbers: map[string]uint16{"": 0}}}
 	n := len(s.plan.Graph.Steps)
 	if len(states) > 0 {
 		n = max(n, int(states[len(states)-1].Idx)+1)
@@ -151,6 +152,9 @@ func (t *Table) name(i int32, key string) {
 			around := key[:p.parent]
 			t.orphans[around] = append(t.orphans[around], i)
 		}
+	}
+	if p.node != nowhere && t.blockOf(p.node).graph == nil {
+		t.spawned[i] = key
 	}
 	if t.container(i) {
 		t.containers[key] = i

@@ -41,6 +41,9 @@ func (f *LogFilter) Bounds() (level int, since int64, n int, tail bool, err erro
 	return level, since, Limit(f.Limit, 1000, 10_000), false, err
 }
 
+// MaxLogSpans bounds LogSpans.
+const MaxLogSpans = 1000
+
 // LogPages yields the entries of a step log in order of version, from after the given one, page by page.
 func LogPages(ctx context.Context, execution, after int64, page func(ctx context.Context, execution, after int64) ([]LogEntry, error)) iter.Seq2[LogEntry, error] {
 	return func(yield func(LogEntry, error) bool) {

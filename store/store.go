@@ -158,6 +158,16 @@ type LogLine struct {
 	Attrs     json.RawMessage `json:"metadata,omitempty"` // an object
 }
 
+// LogSpan is neighbouring log lines of an execution.
+type LogSpan struct {
+	First, Until int64     // the Seq of the first line, and one that is above that of the last
+	At           time.Time // of the first line
+	Lines        int
+	Debug        int
+	Warnings     int
+	Errors       int // the lines that are none of these are info
+}
+
 // Request is another process's request to the one that runs executions.
 type Request struct {
 	No        int64
@@ -259,6 +269,7 @@ type LogFilter struct {
 	StepKey string
 	Level   string // at least this level
 	After   int64  // Seq of the last line of the page before
+	Before  int64  // only lines with a lower Seq; 0: all
 	Since   time.Time
 	Tail    int // the last n lines only
 	Limit   int // Defaults to 1,000, at most 10,000
@@ -279,12 +290,18 @@ type Reader interface {
 	UnfinishedRuns(ctx context.Context, after string, limit int) ([]Execution, error)
 	// Steps lists an execution's steps in order of index, those without a row included.
 	Steps(ctx context.Context, execution int64, f StepFilter) ([]Step, error)
+	// StepsAt lists those of some steps that have a row, in order of index, superseded ones left out. What only the definition
+	// says of them is missing: the name, and of steps of its top level key and action.
+	StepsAt(ctx context.Context, execution int64, of []int32) ([]Step, error)
 	StateReader
 	// Events lists the step log in order, from after a version. A version is never split, so a page
 	// ends with the first that reaches the limit (Defaults to 1,000): go on after the last one's.
 	Events(ctx context.Context, execution int64, after int64, limit int) ([]engine.HistoryEvent, error)
 	// Logs lists log lines in order.
 	Logs(ctx context.Context, execution int64, f LogFilter) ([]LogLine, error)
+	// LogSpans cuts the log lines of an execution into at most n spans of equally many Seqs, those without lines left out, and
+	// counts what is in each. The cost is that of counting entries of indexes.
+	LogSpans(ctx context.Context, execution int64, n int) ([]LogSpan, error)
 	// WaitingSteps lists steps of unfinished executions that wait for a signal whose key has the prefix, in order of
 	// (execution number, index), from after the given one.
 	WaitingSteps(ctx context.Context, prefix string, after *WaitingStep, limit int) ([]WaitingStep, error)

@@ -270,6 +270,12 @@ func queryOf(from any) url.Values {
 			q.Set(name, strconv.FormatInt(value, 10))
 		case bool:
 			q.Set(name, strconv.FormatBool(value))
+		case []int:
+			list := make([]string, len(value))
+			for i, n := range value {
+				list[i] = strconv.Itoa(n)
+			}
+			q.Set(name, strings.Join(list, ","))
 		case []string:
 			q.Set(name, strings.Join(value, ","))
 		case time.Time:

@@ -59,6 +59,11 @@ func (c *Client) Logs(ctx context.Context, f api.ListLogs) (*api.LogList, error)
 	return get[api.LogList](ctx, c, at("executions", f.ID, "logs"), queryOf(f))
 }
 
+// LogHistogram counts the log lines of the execution that f.ID names.
+func (c *Client) LogHistogram(ctx context.Context, f api.GetLogHistogram) (*api.LogHistogram, error) {
+	return get[api.LogHistogram](ctx, c, at("executions", f.ID, "logs", "histogram"), queryOf(f))
+}
+
 // History lists the events of the execution f.ID.
 func (c *Client) History(ctx context.Context, f api.ListHistory) (*api.HistoryList, error) {
 	return get[api.HistoryList](ctx, c, at("executions", f.ID, "history"), queryOf(f))

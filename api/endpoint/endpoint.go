@@ -315,6 +315,18 @@ func set(f reflect.Value, text string) (any, error) {
 		}
 		f.SetBool(b)
 		return b, nil
+	case f.Type() == reflect.TypeFor[[]int]():
+		var list []int
+		var values []any
+		for word := range strings.SplitSeq(text, ",") {
+			n, err := strconv.Atoi(word)
+			if err != nil && text != "" {
+				return nil, errors.New("invalid integer")
+			}
+			list, values = append(list, n), append(values, float64(n))
+		}
+		f.Set(reflect.ValueOf(list))
+		return values, nil
 	case f.Type() == reflect.TypeFor[[]string]():
 		list := strings.Split(text, ",")
 		f.Set(reflect.ValueOf(list))

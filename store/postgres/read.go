@@ -265,29 +265,3 @@ func (s *Store) Output(ctx context.Context, execution int64, key string) ([]byte
 	}
 	return output, err
 }
-
-// Logs lists log lines in order. With Tail, the last ones that match the filter.
-func (s *Store) Logs(ctx context.Context, execution int64, f store.LogFilter) ([]store.LogLine, error) {
-	least, since, n, tail, err := f.Bounds()
-	if err != nil {
-		return nil, err
-	}
-	order := ""
-	if tail {
-		order = " DESC"
-	}
-	out, err := list(ctx, s, func(row pgx.CollectableRow) (l store.LogLine, err error) {
-		var key, message text
-		var at instant
-		var level int
-		var attrs value
-		err = row.Scan(&l.Seq, &l.Execution, &l.Step, &key, &l.Attempt, &at, &level, &message, &attrs)
-		l.StepKey, l.Message, l.At, l.Level, l.Attrs = string(key), string(message), at.time(), store.LevelName(level), json.RawMessage(attrs)
-		return l, err
-	}, `SELECT seq, execution, step, step_key, attempt, at, level, message, attrs FROM log_line
-WHERE execution = $1 AND seq > $2 AND level >= $3 AND at >= $4 AND ($5 = '' OR step_key = $5) ORDER BY seq`+order+` LIMIT $6`, execution, f.After, least, since, encode(f.StepKey), n)
-	if f.Tail > 0 {
-		slices.Reverse(out)
-	}
-	return out, err
-}

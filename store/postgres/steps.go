@@ -104,6 +104,14 @@ func (p *stepList) ended(ctx context.Context, tx pgx.Tx) error {
 	return err
 }
 
+// StepsAt implements store.Reader.
+func (s *Store) StepsAt(ctx context.Context, execution int64, of []int32) ([]store.Step, error) {
+	return list(ctx, s, func(row pgx.CollectableRow) (store.Step, error) {
+		r, err := scanStep(row)
+		return r.Step, err
+	}, `SELECT `+stepColumns+` FROM step r WHERE execution = $1 AND idx = ANY ($2) AND superseded IS NULL ORDER BY idx`, execution, of)
+}
+
 // queued reads which steps the log has queued.
 func (p *stepList) queued(ctx context.Context, tx pgx.Tx) error {
 	rows, err := tx.Query(ctx, `SELECT version, at, queued FROM step_log WHERE execution = $1 AND queued IS NOT NULL`, p.execution)

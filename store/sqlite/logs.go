@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"math"
 
 	"github.com/stepwell/stepwell/store"
 )
@@ -13,9 +14,12 @@ func (s *Store) Logs(ctx context.Context, execution int64, f store.LogFilter) ([
 	if err != nil {
 		return nil, err
 	}
-	query := s.sql["logs"]
+	name := "logs"
+	if least > 1 { // above info: an index has them
+		name = "logs_loud"
+	}
 	if tail {
-		query = s.sql["logs_tail"]
+		name += "_tail"
 	}
 	return list(ctx, s, func(rows *sql.Rows, l *store.LogLine) error {
 		var at sql.NullInt64
@@ -24,5 +28,23 @@ func (s *Store) Logs(ctx context.Context, execution int64, f store.LogFilter) ([
 		err := rows.Scan(&l.Seq, &l.Execution, &l.Step, &l.StepKey, &l.Attempt, &at, &level, &l.Message, &attrs)
 		l.At, l.Level, l.Attrs = instant(at), store.LevelName(level), attrs
 		return err
-	}, query, execution, f.After, least, since, f.StepKey, n)
+	}, s.sql[name], execution, f.After, least, since, f.StepKey, n, before(f.Before))
+}
+
+// before is the Seq below which lines are listed.
+func before(seq int64) int64 {
+	if seq > 0 {
+		return seq
+	}
+	return math.MaxInt64
+}
+
+// LogSpans implements store.Reader.
+func (s *Store) LogSpans(ctx context.Context, execution int64, n int) ([]store.LogSpan, error) {
+	return list(ctx, s, func(rows *sql.Rows, x *store.LogSpan) error {
+		var at sql.NullInt64
+		err := rows.Scan(&x.First, &x.Until, &at, &x.Lines, &x.Debug, &x.Warnings, &x.Errors)
+		x.At = instant(at)
+		return err
+	}, s.sql["log_spans"], execution, store.Limit(n, 100, store.MaxLogSpans))
 }

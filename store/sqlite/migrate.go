@@ -81,6 +81,11 @@ func (s *Store) checkVersion(ctx context.Context, db *sql.DB) error {
 	if have < 13 { // nothing has been summed
 		s.sql["usage_of"] = "SELECT 0, 0, 0, 0 WHERE ?1 IS NULL AND ?2 IS NULL"
 	}
+	if have < 15 {
+		for _, name := range []string{"logs_loud", "logs_loud_tail", "log_spans"} {
+			s.sql[name] = strings.ReplaceAll(s.sql[name], "INDEXED BY log_line_level", "")
+		}
+	}
 	for column, since := range map[string]int{"project": 10, "lesson": 11} { // no execution of before has them
 		for name, query := range s.sql {
 			if have < since {

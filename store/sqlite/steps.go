@@ -47,6 +47,17 @@ func (s *Store) oddSteps(ctx context.Context, execution int64, f store.StepFilte
 	}, s.sql["steps_odd"], execution, int64(f.From), statusMask(f.Statuses), n)
 }
 
+// StepsAt implements store.Reader.
+func (s *Store) StepsAt(ctx context.Context, execution int64, of []int32) ([]store.Step, error) {
+	some, err := json.Marshal(of)
+	if err != nil {
+		return nil, err
+	}
+	return list(ctx, s, func(rows *sql.Rows, step *store.Step) error {
+		return scanStep(rows, step)
+	}, s.sql["steps_at"], execution, string(some))
+}
+
 // steps lists up to n of those from one index to before another.
 func (s *Store) steps(ctx context.Context, execution, from, until int64, f store.StepFilter, n int) (out []store.Step, err error) {
 	return list(ctx, s, func(rows *sql.Rows, step *store.Step) error {

@@ -155,6 +155,76 @@ var logs = []promise{
 		_, err := f.Logs(f.Context(), 1, store.LogFilter{Level: "loud"})
 		f.wantCode(err, stepwell.CodeInvalid)
 	}},
+	{"before a sequence, from the first or from the last", func(f *fixture) {
+		f.begin(1)
+		var lines []store.LogLine
+		for i := range 20 {
+			lines = append(lines, line(0, []string{"info", "error"}[i%2], fmt.Sprint(i), int64(i)))
+		}
+		f.must(f.AppendLogs(f.Context(), lines))
+		list, err := f.Logs(f.Context(), 1, store.LogFilter{})
+		f.must(err)
+		equal(f, "before", f.messages(store.LogFilter{Before: list[3].Seq}), []string{"0", "1", "2"})
+		equal(f, "the last before", f.messages(store.LogFilter{Before: list[9].Seq, Tail: 2}), []string{"7", "8"})
+		equal(f, "between", f.messages(store.LogFilter{After: list[1].Seq, Before: list[4].Seq}), []string{"2", "3"})
+		equal(f, "of a level", f.messages(store.LogFilter{Before: list[9].Seq, Tail: 2, Level: "warning"}), []string{"5", "7"})
+		equal(f, "first of a level", f.messages(store.LogFilter{Before: list[9].Seq, Limit: 2, Level: "error"}), []string{"1", "3"})
+		equal(f, "before all", len(f.messages(store.LogFilter{Before: list[0].Seq})), 0)
+	}},
+	{"spans count the lines of each level", func(f *fixture) {
+		f.begin(1)
+		none, err := f.LogSpans(f.Context(), 1, 10)
+		f.must(err)
+		equal(f, "without lines", len(none), 0)
+		var lines []store.LogLine
+		for i := range 1000 {
+			l := line(0, "info", fmt.Sprint(i), int64(i))
+			switch {
+			case i%100 == 7:
+				l.Level = "error"
+			case i%10 == 3:
+				l.Level = "warning"
+			case i >= 900:
+				l.Level = "debug"
+			}
+			lines = append(lines, l)
+			if i%3 == 0 {
+				l.Execution = 2
+				lines = append(lines, l)
+			}
+		}
+		f.must(f.AppendLogs(f.Context(), lines))
+		all, err := f.Logs(f.Context(), 1, store.LogFilter{Limit: 10_000})
+		f.must(err)
+		for _, n := range []int{1, 3, 10, 1000, 5000} {
+			spans, err := f.LogSpans(f.Context(), 1, n)
+			f.must(err)
+			if len(spans) == 0 || len(spans) > min(n, store.MaxLogSpans) {
+				f.Fatalf("%d spans of %d", len(spans), n)
+			}
+			rest := all
+			for _, s := range spans {
+				var want store.LogSpan
+				for len(rest) > 0 && rest[0].Seq < s.Until {
+					if want.Lines++; want.Lines == 1 {
+						want.First, want.At = rest[0].Seq, rest[0].At
+					}
+					switch rest[0].Level {
+					case "debug":
+						want.Debug++
+					case "warning":
+						want.Warnings++
+					case "error":
+						want.Errors++
+					}
+					rest = rest[1:]
+				}
+				want.Until = s.Until
+				equal(f, fmt.Sprintf("a span of %d", n), s, want)
+			}
+			equal(f, "lines behind the last span", len(rest), 0)
+		}
+	}},
 	{"an unknown level is refused, with all lines of the call", func(f *fixture) {
 		f.begin(1)
 		f.wantCode(f.AppendLogs(f.Context(), []store.LogLine{line(0, "info", "good", 1), line(0, "loud", "bad", 1)}), stepwell.CodeInvalid)

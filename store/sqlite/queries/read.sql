@@ -92,6 +92,13 @@ SELECT f.idx, f.seq, f.status, f.attempt, coalesce(f.rare ->> 'k', n.definition 
 FROM found f LEFT JOIN named n ON n.idx = f.idx
 ORDER BY f.idx
 
+-- name: steps_at
+SELECT idx, seq, status, attempt, coalesce(rare ->> 'k', ''), rare ->> 'a', NULL, output, rare ->> 'i', rare -> 'f', worker, queued, started, ended,
+    rare ->> 'w', rare ->> 'x', rare ->> 'c', rare -> 'n', rare ->> 'in', rare ->> 'out', rare ->> 'audio', rare -> 'res'
+FROM step
+WHERE execution = ?1 AND idx IN (SELECT value FROM json_each(?2)) AND rare ->> 'o' IS NULL
+ORDER BY idx
+
 -- name: states
 SELECT idx, version, status, attempt, worker, coalesce(queued, 0), coalesce(started, 0), coalesce(ended, 0),
     CASE WHEN length(rare) <= 500 THEN rare ELSE json_object('k', rare ->> 'k', 'c', rare ->> 'c', 'o', rare -> 'o') END
@@ -114,7 +121,7 @@ WHERE x.no = ?1 AND x.status < 4
 -- name: logs
 SELECT seq, execution, step, step_key, attempt, at, level, message, attrs
 FROM log_line
-WHERE execution = ?1 AND seq > ?2 AND level >= ?3 AND at >= ?4 AND (?5 = '' OR step_key = ?5)
+WHERE execution = ?1 AND seq > ?2 AND seq < ?7 AND level >= ?3 AND at >= ?4 AND (?5 = '' OR step_key = ?5)
 ORDER BY seq
 LIMIT +?6
 
@@ -122,7 +129,47 @@ LIMIT +?6
 SELECT * FROM (
     SELECT seq, execution, step, step_key, attempt, at, level, message, attrs
     FROM log_line
-    WHERE execution = ?1 AND seq > ?2 AND level >= ?3 AND at >= ?4 AND (?5 = '' OR step_key = ?5)
+    WHERE execution = ?1 AND seq > ?2 AND seq < ?7 AND level >= ?3 AND at >= ?4 AND (?5 = '' OR step_key = ?5)
+    ORDER BY seq DESC
+    LIMIT +?6
+) ORDER BY seq
+
+-- name: log_spans
+-- Every count is of entries of an index that has all it needs.
+WITH ends AS MATERIALIZED (
+    SELECT (SELECT min(seq) FROM log_line WHERE execution = ?1) AS lo, (SELECT max(seq) FROM log_line WHERE execution = ?1) + 1 AS hi
+), number (n) AS (
+    SELECT 0 UNION ALL SELECT n + 1 FROM number WHERE n + 1 < ?2
+), span AS MATERIALIZED (
+    SELECT n, lo + n * ((hi - lo - 1) / ?2 + 1) AS lo, min(hi, lo + (n + 1) * ((hi - lo - 1) / ?2 + 1)) AS hi
+    FROM ends JOIN number WHERE lo IS NOT NULL
+), odd AS MATERIALIZED (
+    SELECT (seq - e.lo) / ((e.hi - e.lo - 1) / ?2 + 1) AS n, sum(level = 0) AS debug, sum(level = 2) AS warnings, sum(level = 3) AS errors
+    FROM ends e JOIN log_line INDEXED BY log_line_level
+    WHERE execution = ?1 AND level <> 1
+    GROUP BY 1
+)
+SELECT f.seq, s.hi, f.at,
+    (SELECT count(*) FROM log_line INDEXED BY log_line_execution WHERE execution = ?1 AND seq >= s.lo AND seq < s.hi),
+    coalesce(o.debug, 0), coalesce(o.warnings, 0), coalesce(o.errors, 0)
+FROM span s
+    JOIN log_line f ON f.seq = (SELECT min(seq) FROM log_line INDEXED BY log_line_execution WHERE execution = ?1 AND seq >= s.lo AND seq < s.hi)
+    LEFT JOIN odd o ON o.n = s.n
+ORDER BY s.n
+
+-- name: logs_loud
+-- As logs, of levels above info.
+SELECT seq, execution, step, step_key, attempt, at, level, message, attrs
+FROM log_line INDEXED BY log_line_level
+WHERE execution = ?1 AND seq > ?2 AND seq < ?7 AND level <> 1 AND level >= ?3 AND at >= ?4 AND (?5 = '' OR step_key = ?5)
+ORDER BY seq
+LIMIT +?6
+
+-- name: logs_loud_tail
+SELECT * FROM (
+    SELECT seq, execution, step, step_key, attempt, at, level, message, attrs
+    FROM log_line INDEXED BY log_line_level
+    WHERE execution = ?1 AND seq > ?2 AND seq < ?7 AND level <> 1 AND level >= ?3 AND at >= ?4 AND (?5 = '' OR step_key = ?5)
     ORDER BY seq DESC
     LIMIT +?6
 ) ORDER BY seq

@@ -1,0 +1,144 @@
+package api
+
+import (
+	"context"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/store"
+)
+
+// Bounds of one request that searches a log.
+const (
+	searchTime  = 500 * time.Millisecond
+	searchLines = 100_000
+	searchLeast = 200 // lines are looked at in any time, so that every request gets on
+	searchPage  = 2_000
+	maxContext  = 20 // lines around a hit; fewer than searchLeast
+)
+
+// logSearch is a search in a log, which goes from line to line in one direction.
+type logSearch struct {
+	match    func(message string) bool
+	shown    func(l *store.LogLine) LogLine
+	step     string
+	level    int
+	limit    int // hits
+	around   int // lines on each side of a hit
+	hits     int
+	searched int
+	trail    int       // lines still wanted behind the last hit
+	recent   []LogLine // not taken yet: they are in front of a hit if one comes
+	out      []LogLine
+}
+
+// searchLogs answers with the lines that have what q asks for. What is searched is what is shown, so that nobody finds out a
+// secret by asking for its parts. Only the store's own bounds are left to it that an index answers: the others would make it
+// look at more lines than one request may.
+func (s *server) searchLogs(ctx context.Context, x *store.Execution, in *ListLogs, p *logPage) (*answer[LogList], error) {
+	match, err := logMatcher(in.Query, in.Regex)
+	if err != nil {
+		return nil, err
+	}
+	w := &logSearch{match: match, step: p.f.StepKey, limit: p.limit, around: min(in.Context, maxContext), shown: func(l *store.LogLine) LogLine { return s.logLineOf(x.ID, l) }}
+	p.f.StepKey = ""
+	if p.f.Level == "debug" || p.f.Level == "info" {
+		w.level, _ = store.LevelNumber(p.f.Level) // checked before
+		p.f.Level = ""
+	}
+	enough := time.Now().Add(searchTime)
+	for {
+		lines, err := s.readLogs(ctx, x.No, p, searchPage)
+		if err != nil {
+			return nil, err
+		}
+		if p.backward {
+			slices.Reverse(lines)
+		}
+		for i := range lines {
+			if !w.add(&lines[i]) {
+				return reply(w.list(p, true), nil)
+			}
+			if p.f.After = lines[i].Seq; p.backward {
+				p.f.After, p.f.Before = 0, lines[i].Seq
+			}
+			if w.searched > searchLeast && time.Now().After(enough) || w.searched >= searchLines {
+				return reply(w.list(p, true), nil)
+			}
+		}
+		if len(lines) < searchPage {
+			return reply(w.list(p, false), nil)
+		}
+	}
+}
+
+// add looks at a line; false: the page is full, and ends before it.
+func (w *logSearch) add(l *store.LogLine) bool {
+	level, err := store.LevelNumber(l.Level)
+	if w.step != "" && l.StepKey != w.step || err == nil && level < w.level {
+		w.searched++
+		return true
+	}
+	v := w.shown(l)
+	hit := w.match(v.Message)
+	full := w.hits == w.limit
+	if full && (hit || w.trail == 0) {
+		return false
+	}
+	w.searched++
+	switch {
+	case hit:
+		v.Hit = true
+		w.out = append(append(w.out, w.recent...), v)
+		w.recent, w.trail = w.recent[:0], w.around
+		w.hits++
+	case w.trail > 0:
+		w.out = append(w.out, v)
+		w.trail--
+	case w.around > 0:
+		if len(w.recent) == w.around {
+			w.recent = slices.Delete(w.recent, 0, 1)
+		}
+		w.recent = append(w.recent, v)
+	}
+	return true
+}
+
+// list is the answer, with the cursor behind the last line that was looked at, if there may be more.
+func (w *logSearch) list(p *logPage, more bool) LogList {
+	out := LogList{Logs: append([]LogLine{}, w.out...), Searched: w.searched}
+	switch {
+	case more && p.backward:
+		before := p.f.Before
+		if len(w.recent) > 0 {
+			before = w.recent[0].Seq + 1 // they are looked at again: a hit may follow them
+		}
+		out.Previous = logCursor(logsBefore, before)
+	case more:
+		after := p.f.After
+		if len(w.recent) > 0 {
+			after = w.recent[0].Seq - 1
+		}
+		out.Next = logCursor(logsAfter, after)
+	}
+	if p.backward {
+		slices.Reverse(out.Logs)
+	}
+	return out
+}
+
+// logMatcher says whether a message has what is asked for.
+func logMatcher(q string, regex bool) (func(string) bool, error) {
+	if !regex {
+		q = strings.ToLower(q)
+		return func(message string) bool { return strings.Contains(strings.ToLower(message), q) }, nil
+	}
+	re, err := regexp.Compile(q)
+	if err != nil {
+		return nil, stepwell.Invalid("write it as RE2 does, or leave out regex", "query.q: %v", err)
+	}
+	return re.MatchString, nil
+}
