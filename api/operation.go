@@ -61,6 +61,7 @@ func operations() []operation {
 		{"pipeline.create", "POST", prefix + "/pipelines", editor, changes | creates | large, "Stores a new pipeline"},
 		{"pipeline.list", "GET", prefix + "/pipelines", viewer, 0, "Lists stored pipelines"},
 		{"pipeline.validate", "POST", prefix + "/pipelines/validate", viewer, large, "Says what is wrong with a pipeline"},
+		{"pipeline.plan", "POST", prefix + "/pipelines/plan", viewer, large, "Shows a pipeline as a graph with what is wrong with it, where it names its steps, and what it may take"},
 		{"pipeline.get", "GET", prefix + "/pipelines/{pipeline_id}", viewer, 0, "Shows a stored pipeline with its newest document"},
 		{"pipeline.update", "PUT", prefix + "/pipelines/{pipeline_id}", editor, changes | large, "Stores the next version of a pipeline, or archives it"},
 		{"pipeline.delete", "DELETE", prefix + "/pipelines/{pipeline_id}", editor, changes, "Removes a pipeline with its versions; executions stay"},

@@ -43,6 +43,7 @@ func (p *pipelines) serve(s *server) {
 	p.server = s
 	p.kindOf.serve(s)
 	handle(s, "pipeline.validate", p.validate)
+	handle(s, "pipeline.plan", p.plan)
 	handle(s, "pipeline.versions", p.versions, hides[PipelineVersion](s), listed[PipelineVersion](s, "VersionList", "versions"))
 	handle(s, "pipeline.version", p.version, hides[PipelineVersion](s))
 	handle(s, "pipeline.diff", p.diff)

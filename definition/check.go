@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stepwell/stepwell/expr"
 	"github.com/stepwell/stepwell/spec"
 )
 
@@ -82,7 +83,8 @@ func (c *checker) run() Problems {
 	after := &scope{outer: main, at: -1} // sees every step of the pipeline
 	failure := c.scope(d.OnFailure, "on_failure", after, -1)
 	finally := c.scope(d.Finally, "finally", after, -1)
-	for _, s := range []*scope{main, failure, finally} {
+	c.tops = []*scope{main, failure, finally}
+	for _, s := range c.tops {
 		c.graph(s)
 		c.steps(s, loops{})
 	}
@@ -112,6 +114,8 @@ type checker struct {
 	unverified int
 	joinWork   int // steps and paths looked at for joins
 	written    []written
+	tops       []*scope
+	used       func(ref *expr.Ref, src *source, at string) // told of every reference, if not nil
 }
 
 // scope is a list of steps that can depend on each other: those of the pipeline, of a group, of a

@@ -134,6 +134,9 @@ func (c *checker) text(text, at string, src *source) {
 func (c *checker) refs(p *parsed, at string, src *source) {
 	for i := range p.refs {
 		ref := &p.refs[i]
+		if c.used != nil {
+			c.used(ref, src, at)
+		}
 		message, hint, warning := c.ref(ref, src)
 		if message != "" {
 			pos := src.place(at, ref.Line, ref.Column)
@@ -176,7 +179,11 @@ func (src *source) place(at string, line, column int) Pos {
 func (c *checker) condition(here located, inside loops) {
 	step := here.step()
 	src := source{at: step.At, loose: step.loose, pos: step.Pos, base: here.path(), scope: here.scope, index: here.index, in: inside, whole: true, site: inCondition}
-	c.text(step.Condition, "condition", &src)
+	text := step.Condition
+	if own := step.written; own != nil && c.used != nil {
+		text, src.at, src.loose = own.text, map[string]Pos{"condition": own.at}, map[string]bool{"condition": own.loose}
+	}
+	c.text(text, "condition", &src)
 }
 
 // loop checks a step's for_each and gives the loops that its inside is in.

@@ -203,6 +203,14 @@ type Step struct {
 	At       map[string]Pos  `json:"-"`
 	loose    map[string]bool // paths of texts whose columns differ from the source
 	chosenBy []string        // steps whose target_step is this step; it depends on them
+	written  *writtenCondition
+}
+
+// writtenCondition is the condition of a step in the document, where another step's target_step has changed it.
+type writtenCondition struct {
+	text  string
+	at    Pos
+	loose bool
 }
 
 // Label is the step's name for people.

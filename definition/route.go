@@ -139,6 +139,7 @@ func (r *router) lead(s *Step, from []target, path string) {
 			"make it a group with for_each, and put the condition on the step inside")
 		return
 	}
+	s.written = &writtenCondition{s.Condition, posOf(s, "condition"), s.loose["condition"]}
 	s.Condition = both(strings.Join(chosen, " or "), s.Condition)
 	s.record("condition", from[0].pos)
 	if s.loose == nil {

@@ -48,6 +48,11 @@ func (l *Library) Validate(ctx context.Context, document []byte) (*definition.De
 	return w.root, w.problems, nil
 }
 
+// Outline is what an editor draws of a definition that Validate has made of document.
+func (l *Library) Outline(d *definition.Definition, document []byte) *definition.Outline {
+	return definition.OutlineOf(d, l.o.Catalog, document)
+}
+
 // assemble adds the stored pipelines that steps run, at any depth, and checks the whole.
 func (l *Library) assemble(ctx context.Context, root *parsed) (*whole, error) {
 	copied := *root.def

@@ -226,8 +226,8 @@ func (c *compiler) kind(l *level, out *Step, s *definition.Step, d *definition.D
 	}
 	c.place = s.ID
 	out.Reads = c.reads(l, out.Condition, out.Params, out.Settings)
-	out.Params.templates(out.needsFor)
-	out.Settings.templates(out.needsFor)
+	out.Params.Templates(out.needsFor)
+	out.Settings.Templates(out.needsFor)
 	return nil
 }
 

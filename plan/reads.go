@@ -54,7 +54,7 @@ func (c *compiler) reads(l *level, cond *expr.Template, values ...*Value) []Read
 		}
 	}
 	for _, v := range values {
-		v.templates(visit)
+		v.Templates(visit)
 	}
 	if cond != nil {
 		visit(cond)

@@ -110,7 +110,7 @@ func (c *compiler) segment(l *level, steps []definition.Step, members []int, d *
 	}
 	c.place = at.ID
 	at.Reads = c.reads(l, nil, at.Params)
-	at.Params.templates(at.needsFor)
+	at.Params.Templates(at.needsFor)
 	at.Scoped = true // map and filter read the step's scope
 	return nil
 }

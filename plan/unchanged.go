@@ -104,13 +104,13 @@ func (s *Step) each(params bool, seen func(path []string)) {
 			}
 		}
 	}
-	s.Params.templates(visit)
-	s.Settings.templates(visit)
+	s.Params.Templates(visit)
+	s.Settings.Templates(visit)
 	if s.Condition != nil {
 		visit(s.Condition)
 	}
 	if s.ForEach != nil {
-		s.ForEach.Items.templates(visit)
+		s.ForEach.Items.Templates(visit)
 	}
 	if s.Body == nil {
 		return
@@ -123,7 +123,7 @@ func (s *Step) each(params bool, seen func(path []string)) {
 	}
 	if s.Body.Outputs != nil {
 		for _, v := range s.Body.Outputs.Values {
-			v.templates(visit)
+			v.Templates(visit)
 		}
 	}
 }

@@ -129,7 +129,7 @@ func (p *parts) value(v any, static bool) *Value {
 	}
 	var raw []*expr.Template
 	for _, c := range p.list {
-		c.templates(func(t *expr.Template) { raw = append(raw, t) })
+		c.Templates(func(t *expr.Template) { raw = append(raw, t) })
 	}
 	return withRaw(v, raw)
 }
@@ -184,8 +184,8 @@ func (v *Value) Unrendered(f func(*expr.Template)) {
 	}
 }
 
-// templates calls f for every template in v, at any depth, also those that the handler renders.
-func (v *Value) templates(f func(*expr.Template)) {
+// Templates calls f for every template in v, at any depth, also those that the handler renders.
+func (v *Value) Templates(f func(*expr.Template)) {
 	if v == nil {
 		return
 	}
@@ -199,7 +199,7 @@ func (v *Value) templates(f func(*expr.Template)) {
 		f(t)
 	}
 	for _, e := range v.parts.list {
-		e.templates(f)
+		e.Templates(f)
 	}
 }
 

@@ -14,6 +14,11 @@ func (c *Client) ValidatePipeline(ctx context.Context, document api.Document) (*
 	return send[api.Validation](ctx, c, http.MethodPost, at("pipelines", "validate"), api.ValidateRequest{Document: document})
 }
 
+// PlanPipeline shows a pipeline as a graph, with what is wrong with it. params may be nil.
+func (c *Client) PlanPipeline(ctx context.Context, document api.Document, params map[string]any) (*api.PipelinePlan, error) {
+	return send[api.PipelinePlan](ctx, c, http.MethodPost, at("pipelines", "plan"), api.PlanRequest{Document: document, Params: params})
+}
+
 // PipelineVersions lists the versions of the pipeline that f.ID names.
 func (c *Client) PipelineVersions(ctx context.Context, f api.ListVersions) (*api.VersionList, error) {
 	return get[api.VersionList](ctx, c, at("pipelines", f.ID, "versions"), queryOf(f))
