@@ -116,13 +116,44 @@ func (s *Store) Logs(_ context.Context, execution int64, f store.LogFilter) (out
 	for i := range x.lines {
 		l := x.lines[i]
 		level, _ := store.LevelNumber(l.Level) // it was checked
-		if l.Seq > f.After && level >= least && l.At.UnixMicro() >= since && (f.StepKey == "" || f.StepKey == l.StepKey) {
+		if l.Seq > f.After && (f.Before <= 0 || l.Seq < f.Before) && level >= least && l.At.UnixMicro() >= since && (f.StepKey == "" || f.StepKey == l.StepKey) {
 			if out = append(out, l); len(out) == n && !tail {
 				return out, nil
 			}
 		}
 	}
 	return out[max(0, len(out)-n):], nil
+}
+
+// LogSpans implements store.Reader.
+func (s *Store) LogSpans(_ context.Context, execution int64, n int) (out []store.LogSpan, err error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	x := s.find(execution)
+	if x == nil || len(x.lines) == 0 {
+		return nil, nil
+	}
+	lo, hi := x.lines[0].Seq, x.lines[len(x.lines)-1].Seq+1
+	width := (hi-lo-1)/int64(store.Limit(n, 100, store.MaxLogSpans)) + 1
+	last := int64(-1)
+	for i := range x.lines {
+		l := &x.lines[i]
+		if at := (l.Seq - lo) / width; at != last {
+			last = at
+			out = append(out, store.LogSpan{First: l.Seq, Until: min(hi, lo+(at+1)*width), At: l.At})
+		}
+		span := &out[len(out)-1]
+		span.Lines++
+		switch l.Level {
+		case "debug":
+			span.Debug++
+		case "warning":
+			span.Warnings++
+		case "error":
+			span.Errors++
+		}
+	}
+	return out, nil
 }
 
 // Events implements store.Reader.

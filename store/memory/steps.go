@@ -72,6 +72,24 @@ func (s *Store) Steps(_ context.Context, execution int64, f store.StepFilter) (o
 	return out, nil
 }
 
+// StepsAt implements store.Reader.
+func (s *Store) StepsAt(_ context.Context, execution int64, of []int32) (out []store.Step, err error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	x := s.find(execution)
+	if x == nil {
+		return nil, nil
+	}
+	for _, idx := range slices.Compact(slices.Sorted(slices.Values(of))) {
+		if row := x.steps[idx]; row != nil && !row.superseded {
+			one := store.Step{StepRow: row.StepRow}
+			one.Output, one.Input = clone(row.Output), clone(row.Input)
+			out = append(out, one)
+		}
+	}
+	return out, nil
+}
+
 // step is a step as readers see it.
 func (x *execution) step(idx int32, top []topStep, last queued) store.Step {
 	one := store.Step{StepRow: engine.StepRow{Idx: idx}}
