@@ -123,6 +123,40 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/auth/callback": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Takes the issuer's answer, signs the browser in, and sends it to the page */
+        get: operations["auth.callback"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/auth/login": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Sends a browser to the OpenID Connect issuer to sign in */
+        get: operations["auth.login"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/callbacks/{token}": {
         parameters: {
             query?: never;
@@ -324,7 +358,7 @@ export interface paths {
         };
         /**
          * Streams log lines and statuses as server-sent events
-         * @description Each event's data is a message {type, seq, data}: a snapshot first, then log, status and progress, at the end complete. A status has step_id (null: the execution), status, message, hint, progress, retrying (a failed attempt is followed by another one) and until (when, if it is read before); progress has fraction, note and, of a step of a stream, items. Its id is the seq: a client that comes back with Last-Event-ID goes on behind it. 204: it has everything.
+         * @description Each event's data is a message {type, seq, data}: a snapshot first, then log, status and progress, at the end complete. A status has step_id (null: the execution), status, message, hint, progress, retrying (a failed attempt is followed by another one) and until (when, if it is read before); progress has fraction, note and, of a step of a stream, items. Its id is the seq: a client that comes back with Last-Event-ID continues behind it. 204: it has everything.
          */
         get: operations["execution.events"];
         put?: never;
@@ -396,8 +430,28 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Lists log lines of an execution */
+        /**
+         * Lists log lines of an execution
+         * @description In order, from the beginning unless before, around, tail or a cursor says otherwise. A search (q) looks at 100,000 lines or for half a second in one request: a page may have few hits or none, and a cursor to go on with.
+         */
         get: operations["execution.logs"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/executions/{execution_id}/logs/histogram": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Counts the log lines of an execution by level, over its whole log */
+        get: operations["execution.logs.histogram"];
         put?: never;
         post?: never;
         delete?: never;
@@ -486,7 +540,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Goes on after a pause */
+        /** Continues after a pause */
         post: operations["execution.resume"];
         delete?: never;
         options?: never;
@@ -884,7 +938,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Goes on with a paused pipeline run, or with a failed one from its first step that is not done */
+        /** Continues with a paused pipeline run, or with a failed one from its first step that is not done */
         post: operations["pipeline_run.resume"];
         delete?: never;
         options?: never;
@@ -901,7 +955,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Pauses a pipeline run at once: the running step is cancelled and begins anew with start */
+        /** Pauses a pipeline run at once: the running step is cancelled and starts over with start */
         post: operations["pipeline_run.stop"];
         delete?: never;
         options?: never;
@@ -989,7 +1043,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Goes on with a failed execution in place, in the words of pipeline-steps */
+        /** Continues with a failed execution in place, in the words of pipeline-steps */
         post: operations["steps.retry"];
         delete?: never;
         options?: never;
@@ -1153,6 +1207,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/pipelines/plan": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Shows a pipeline as a graph with what is wrong with it, where it names its steps, and what it may take */
+        post: operations["pipeline.plan"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/pipelines/validate": {
         parameters: {
             query?: never;
@@ -1268,7 +1339,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Says that all items are found: sets their number, and goes on to PROCESSING or DONE */
+        /** Says that all items are found: sets their number, and continues to PROCESSING or DONE */
         post: operations["project.discovered"];
         delete?: never;
         options?: never;
@@ -1339,7 +1410,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Begins the progress of a project anew */
+        /** Resets the progress of a project */
         post: operations["project.reset"];
         delete?: never;
         options?: never;
@@ -1584,6 +1655,25 @@ export interface paths {
         post?: never;
         /** Removes a secret */
         delete: operations["secret.delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/session": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Says whether the caller is signed in, and how one signs in */
+        get: operations["session.get"];
+        put?: never;
+        /** Signs a browser in: turns an API key or a token into a cookie */
+        post: operations["session.open"];
+        /** Signs a browser out: removes the cookie */
+        delete: operations["session.close"];
         options?: never;
         head?: never;
         patch?: never;
@@ -2399,6 +2489,70 @@ export interface components {
             /** @description It does not stand in the way. */
             warning?: boolean;
         };
+        Draft: {
+            /** @description At most 5,000, steps around others before these. */
+            nodes: components["schemas"]["DraftNode"][];
+            /** @description There are more steps than nodes: those after them, and the steps inside of these, are left out. */
+            truncated: boolean;
+        };
+        DraftNode: {
+            /** @description The action or module. */
+            action?: string;
+            /** @description The step has no other outputs. */
+            closed?: boolean;
+            /** Format: int64 */
+            column?: number;
+            condition?: string;
+            /** @description Ids of nodes with the same parent: those of depends_on, and what the step waits for without naming it there. */
+            depends_on: string[];
+            /** @description The id of the step, behind those of the steps around it: group.step. As in the graph of an execution. */
+            id: string;
+            /**
+             * Format: int64
+             * @description Of a for_each whose list is known before the start: how many iterations there are; inside another for_each, in each of its iterations.
+             */
+            items?: number;
+            /** @description Those of them that give a stream step its items. */
+            items_from?: string[];
+            /**
+             * @description handler: on_failure or finally.
+             * @enum {string}
+             */
+            kind: "step" | "group" | "for_each" | "pipeline" | "stream" | "handler";
+            /**
+             * Format: int32
+             * @description Above the layers of the nodes that it depends on, within its parent.
+             */
+            layer: number;
+            /**
+             * Format: int64
+             * @description Where the step begins in the document.
+             */
+            line?: number;
+            name?: string;
+            /** @description Those that are known beforehand; others are possible unless closed. */
+            outputs?: components["schemas"]["DraftOutput"][];
+            /** @description The node that it is inside of. */
+            parent?: string;
+            /** @description In the document: steps[2].steps[0]. */
+            path?: string;
+            /** @description The pipeline that the step runs. */
+            pipeline?: string;
+            /**
+             * Format: int32
+             * @description Position in the layer.
+             */
+            pos: number;
+            /** @description Of a stream step that runs together with others: the node of the first of them. */
+            segment?: string;
+            /** @description The id of the step in the document. */
+            step_id?: string;
+        };
+        DraftOutput: {
+            name: string;
+            /** @description any: not known. */
+            type: string;
+        };
         Event: {
             /**
              * @example {
@@ -2602,7 +2756,7 @@ export interface components {
             duration_ms: number | null;
             /** @description UUID. */
             execution_id: string;
-            /** @description Why it does not go on, although it has not ended: no server can take it up. */
+            /** @description Why it does not continue, although it has not ended: no server can take it up. */
             held?: string;
             /**
              * Format: int64
@@ -2648,7 +2802,7 @@ export interface components {
         ExecutionDetail: {
             /**
              * Format: int64
-             * @description How much work of its steps goes on outside although they have ended, and is still to be stopped there; at most 1,000 are counted.
+             * @description How much work of its steps continues outside although they have ended, and is still to be stopped there; at most 1,000 are counted.
              */
             abandoned: number;
             /**
@@ -2690,7 +2844,7 @@ export interface components {
             } | null;
             /** @description UUID. */
             execution_id: string;
-            /** @description Why it does not go on, although it has not ended: no server can take it up. */
+            /** @description Why it does not continue, although it has not ended: no server can take it up. */
             held?: string;
             /**
              * Format: int64
@@ -2727,7 +2881,7 @@ export interface components {
             status: "pending" | "running" | "paused" | "cancelling" | "completed" | "completed_with_failures" | "failed" | "cancelled" | "timed_out";
             /** @description The first 1,000 steps, without outputs; /steps lists all. */
             steps: components["schemas"]["Step"][];
-            /** @description The cursor with which /steps goes on behind steps; missing when they are all. */
+            /** @description The cursor with which /steps continues behind steps; missing when they are all. */
             steps_cursor?: string;
             /** @description manual, retry, scheduled, webhook or event. */
             trigger_type: string;
@@ -3154,9 +3308,25 @@ export interface components {
             lessons: components["schemas"]["Lesson"][];
             next_cursor?: string;
         };
+        LogHistogram: {
+            /**
+             * Format: int64
+             * @description Of the whole log.
+             */
+            lines: number;
+            /** @description In order, without parts that have no lines. Each covers equally many seqs. */
+            spans: components["schemas"]["LogSpan"][];
+            /**
+             * Format: int64
+             * @description Of the execution, when it was counted.
+             */
+            version: number;
+        };
         LogLine: {
             /** Format: int64 */
             attempt?: number;
+            /** @description The line has what q asks for; it is missing of lines around such ones. */
+            hit?: boolean;
             /** @enum {string} */
             level: "debug" | "info" | "warning" | "error";
             message: string;
@@ -3173,16 +3343,57 @@ export interface components {
         };
         LogList: {
             logs: components["schemas"]["LogLine"][];
+            /** @description The cursor of the lines behind these; missing when there are none. */
             next_cursor?: string;
+            /** @description The cursor of the lines before these, when they were asked for with before, around, tail or such a cursor; missing when there are none. */
+            previous_cursor?: string;
+            /**
+             * Format: int64
+             * @description With q: how many lines this request has looked at.
+             */
+            searched?: number;
+        };
+        LogSpan: {
+            /** Format: int64 */
+            debug: number;
+            /** Format: int64 */
+            error: number;
+            /**
+             * Format: int64
+             * @description The seq of its first line: around shows it.
+             */
+            first_seq: number;
+            /**
+             * Format: date-time
+             * @description When its first line was written.
+             */
+            from: string | null;
+            /** Format: int64 */
+            info: number;
+            /** Format: int64 */
+            lines: number;
+            /**
+             * Format: int64
+             * @description All its lines have lower seqs.
+             */
+            until_seq: number;
+            /** Format: int64 */
+            warning: number;
         };
         Me: {
-            /** @description anonymous, api_key or token. */
+            /** @description anonymous, api_key, token, oidc or dapr. */
             kind: string;
+            /** @description The ways to sign in: api_key, token, oidc. */
+            login: ("api_key" | "token" | "oidc")[] | null;
             name: string;
+            /** @description No credential is needed, because there are no API keys and the caller is at the server's machine. */
+            open: boolean;
             /** @enum {string} */
             role: "viewer" | "operator" | "editor" | "admin" | "worker";
             /** @description For whom a trusted proxy asks. */
             user: string | null;
+            /** @description Of the server. */
+            version: string;
         };
         Media: {
             /** Format: int64 */
@@ -3417,6 +3628,10 @@ export interface components {
              */
             tags?: string;
         };
+        NewSession: {
+            /** @description An API key or a JSON Web Token. */
+            token: string;
+        };
         NewWebhook: {
             /** @description Addresses and CIDR ranges. Defaults to all. */
             allowed_ips?: string[];
@@ -3537,6 +3752,20 @@ export interface components {
             next_cursor?: string;
             pipelines: components["schemas"]["Pipeline"][];
         };
+        PipelinePlan: {
+            /** @description From executions of a pipeline of this name; missing when none has completed. */
+            estimate?: components["schemas"]["PlanEstimate"];
+            /** @description Missing when the text cannot be read. */
+            graph?: components["schemas"]["Draft"];
+            name: string;
+            /** @description Errors and warnings, in order of the document, and behind them warnings of steps that the policy denies to what the caller writes. */
+            problems: components["schemas"]["Detail"][];
+            /** @description Where the document names its steps, by the step's id: what renaming one has to change. */
+            references: {
+                [key: string]: components["schemas"]["StepReferences"];
+            };
+            valid: boolean;
+        };
         PipelineRun: {
             /** Format: double */
             audio_seconds: number;
@@ -3568,7 +3797,7 @@ export interface components {
             updated_at: string | null;
         };
         PipelineRunBulk: {
-            /** @description The Idempotency-Key with which the request can be sent again: it goes on where it was interrupted. */
+            /** @description The Idempotency-Key with which the request can be sent again: it continues where it was interrupted. */
             bulk_id: string;
             /**
              * Format: int64
@@ -3596,7 +3825,7 @@ export interface components {
             started_before: number;
             /**
              * Format: int64
-             * @description How many of the runs go on at once; 0: as the pipeline's settings.concurrency says.
+             * @description How many of the runs continue at once; 0: as the pipeline's settings.concurrency says.
              */
             window: number;
         };
@@ -3624,7 +3853,7 @@ export interface components {
             name: string;
         };
         PipelineRunState: {
-            /** @description Why it does not begin or go on, although it has not ended. */
+            /** @description Why it does not begin or continue, although it has not ended. */
             held?: string;
             message?: string;
             /**
@@ -3632,7 +3861,7 @@ export interface components {
              * @enum {string}
              */
             reason?: "failed" | "completed_with_failures" | "timed_out" | "cancelled" | "cancelling";
-            /** @description It was stopped: the step that was running begins anew with start. */
+            /** @description It was stopped: the step that was running starts over with start. */
             stop_requested?: boolean;
         };
         PipelineRunStep: {
@@ -3722,6 +3951,62 @@ export interface components {
             /** @description A file behind an http or https address outside the server's network. */
             url?: string;
         };
+        PlanEstimate: {
+            /**
+             * @description Their median.
+             * @example 0.0125
+             */
+            cost?: string;
+            /**
+             * Format: int64
+             * @description The estimate is from so many completed ones, the newest 50 at most.
+             */
+            executions: number;
+            /** @description Top-level steps that it did not have. */
+            new: string[];
+            /** Format: double */
+            p50_seconds: number;
+            /** Format: double */
+            p95_seconds: number;
+            /**
+             * Format: double
+             * @description Of the longest way through this graph, with what its steps took in the newest of them; missing when a step is new.
+             */
+            seconds?: number;
+            /** @description What steps took in the newest of them, in seconds, by node. At most the first 2,000 steps of the execution are looked at. */
+            steps: {
+                [key: string]: number;
+            };
+        };
+        PlanRequest: {
+            /**
+             * @description A pipeline: its text in YAML or JSON, or the object itself.
+             * @example {
+             *       "name": "hello",
+             *       "steps": [
+             *         {
+             *           "action": "util.log",
+             *           "id": "say",
+             *           "params": {
+             *             "message": "Hello"
+             *           }
+             *         }
+             *       ]
+             *     }
+             */
+            document: string | {
+                [key: string]: unknown;
+            };
+            /**
+             * @description Values of the pipeline's parameters, for the sizes of lists. Without it the defaults count, and no parameter is missing.
+             * @example {
+             *       "message": "Hello"
+             *     }
+             */
+            params?: {
+                [key: string]: unknown;
+            };
+        };
         Plugin: {
             actions: string[];
             /**
@@ -3788,7 +4073,7 @@ export interface components {
             again: components["schemas"]["AgainStep"][];
             /** @description How many entries there are; each list has the first 1,000. */
             counts: components["schemas"]["ForecastCounts"];
-            /** @description How many items failed at stream steps and are tried again, by step. Of a stream that was stopped, what had not come yet is tried too. */
+            /** @description How many items failed at stream steps and are retried, by step. Of a stream that was stopped, what had not come yet is tried too. */
             items: {
                 [key: string]: number;
             };
@@ -4003,7 +4288,7 @@ export interface components {
         RotateRequest: {
             /**
              * Format: int64
-             * @description For how long the old secret goes on being accepted. Defaults to 0.
+             * @description For how long the old secret continues being accepted. Defaults to 0.
              */
             grace_seconds?: number;
             /** @description For the signed forms. Defaults to a new one. */
@@ -4025,6 +4310,28 @@ export interface components {
         };
         SecretValue: {
             value: string;
+        };
+        Session: {
+            /**
+             * Format: date-time
+             * @description When the session ends: with its credential, 12 hours after it was opened at the latest.
+             */
+            expires_at: string | null;
+            /** @description api_key or token. */
+            kind: string;
+            name: string;
+            /** @enum {string} */
+            role: "viewer" | "operator" | "editor" | "admin";
+        };
+        SessionState: {
+            /** @description The ways to sign in: api_key, token, oidc. */
+            login: ("api_key" | "token" | "oidc")[] | null;
+            /** @description No credential is needed, because there are no API keys and the caller is at the server's machine. */
+            open: boolean;
+            /** @description The request has a credential that is accepted, or needs none. GET /me says whose. */
+            signed_in: boolean;
+            /** @description Of the server. */
+            version: string;
         };
         Started: {
             execution_id: string;
@@ -4063,7 +4370,7 @@ export interface components {
             version?: number;
             /**
              * Format: int64
-             * @description With project_id: how many of these runs go on at once; the others are queued. Defaults to 100.
+             * @description With project_id: how many of these runs continue at once; the others are queued. Defaults to 100.
              */
             window?: number;
         };
@@ -4079,6 +4386,11 @@ export interface components {
             /** Format: int64 */
             attempt: number;
             /**
+             * Format: int64
+             * @description How many attempts it may have.
+             */
+            attempts?: number;
+            /**
              * Format: double
              * @description Seconds of audio that models have read.
              */
@@ -4090,6 +4402,8 @@ export interface components {
              * @example 0.0125
              */
             cost?: string;
+            /** @description Steps beside it that it waits for. */
+            depends_on?: string[] | null;
             /** Format: int64 */
             duration_ms: number | null;
             /** @description Why it failed or was skipped; null if it was not. */
@@ -4104,12 +4418,22 @@ export interface components {
                 step_id?: string;
             } | null;
             /**
+             * Format: int32
+             * @description Its number within the execution, and its row in /field.
+             */
+            index: number;
+            /**
              * Format: int64
              * @description Tokens that models have read, in all attempts; missing when there were none, as the other sums are.
              */
             input_tokens?: number;
             /** @description What became of the items of a stream step that has ended. */
             items?: components["schemas"]["Items"];
+            /**
+             * @description In /steps only, as parent, depends_on and attempts.
+             * @enum {string}
+             */
+            kind?: "step" | "group" | "for_each" | "pipeline" | "stream" | "spawned";
             name?: string;
             /**
              * Format: int64
@@ -4120,6 +4444,8 @@ export interface components {
             outputs?: unknown;
             /** @description The rendered parameters, when they were asked for and are not those of the definition. */
             params?: unknown;
+            /** @description The step that it is inside of. */
+            parent?: string;
             /** Format: date-time */
             queued_at: string | null;
             /** @description What the programs and requests of all its attempts have used; missing when nothing is known. */
@@ -4132,7 +4458,7 @@ export interface components {
             step_id: string;
             /**
              * Format: date-time
-             * @description When a step that waits or retries goes on.
+             * @description When a step that waits or retries continues.
              */
             until?: string;
             worker_id?: string;
@@ -4140,6 +4466,12 @@ export interface components {
         StepList: {
             next_cursor?: string;
             steps: components["schemas"]["Step"][];
+        };
+        StepReferences: {
+            /** @description Where the id stands: at the step itself, in depends_on, source, target_step, progress.items, and inside templates. */
+            ranges: components["schemas"]["TextRange"][];
+            /** @description Places that name it in a text that is folded, escaped or comes from a variable: they have to be changed by hand. */
+            unmapped?: components["schemas"]["UnmappedPlace"][];
         };
         StepsExecution: {
             /** Format: date-time */
@@ -4180,6 +4512,19 @@ export interface components {
             step_key: string;
             step_name: string;
             worker_id: string | null;
+        };
+        TextRange: {
+            /** Format: int64 */
+            column: number;
+            /**
+             * Format: int64
+             * @description Behind the last character.
+             */
+            end_column: number;
+            /** Format: int64 */
+            line: number;
+            /** @description Of the value that it is in. */
+            path: string;
         };
         /**
          * @example {
@@ -4252,6 +4597,16 @@ export interface components {
             params?: {
                 [key: string]: unknown;
             };
+        };
+        UnmappedPlace: {
+            /**
+             * Format: int64
+             * @description Where the value begins.
+             */
+            column: number;
+            /** Format: int64 */
+            line: number;
+            path: string;
         };
         Upload: {
             /**
@@ -4950,6 +5305,56 @@ export interface operations {
             default: components["responses"]["Failure"];
         };
     };
+    "auth.callback": {
+        parameters: {
+            query?: {
+                code?: string;
+                error?: string;
+                iss?: string;
+                state?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            "4XX": components["responses"]["Failure"];
+            /** @description The address is in Location */
+            303: {
+                headers: {
+                    Location?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    "auth.login": {
+        parameters: {
+            query?: {
+                /** @description The page of this server to show afterwards, such as /executions. */
+                return?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            "4XX": components["responses"]["Failure"];
+            /** @description The address is in Location */
+            303: {
+                headers: {
+                    Location?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
     callback: {
         parameters: {
             query?: never;
@@ -5435,7 +5840,7 @@ export interface operations {
             query?: {
                 /** @description Log lines of at least this level. */
                 level?: string;
-                /** @description A seq: go on behind it. latest: only what is new. Defaults to everything from the beginning. */
+                /** @description A seq: continue behind it. latest: only what is new. Defaults to everything from the beginning. */
                 since?: string;
                 step_id?: string;
             };
@@ -5569,10 +5974,20 @@ export interface operations {
     "execution.logs": {
         parameters: {
             query?: {
+                /** @description The line with this seq, or the next one, and the lines around it. */
+                around?: number;
+                /** @description The last lines before the line with this seq. */
+                before?: number;
+                /** @description Lines on each side: of around, 100 unless told; of each hit of q, at most 20, none unless told. */
+                context?: number;
                 cursor?: string;
                 /** @description At least this level: debug, info, warning or error. */
                 level?: string;
                 limit?: number;
+                /** @description Only lines whose message has this text, in upper or lower case. */
+                q?: string;
+                /** @description q is a regular expression (RE2); upper and lower case differ unless it begins with (?i). */
+                regex?: boolean;
                 /** @description Lines from this time on. */
                 since?: string;
                 step_id?: string;
@@ -5601,12 +6016,40 @@ export interface operations {
             default: components["responses"]["Failure"];
         };
     };
+    "execution.logs.histogram": {
+        parameters: {
+            query?: {
+                /** @description Parts at most. */
+                spans?: number;
+            };
+            header?: never;
+            path: {
+                /** @description UUID of the execution, or a beginning of it that no other has (8 characters or more). */
+                execution_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            "4XX": components["responses"]["Failure"];
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LogHistogram"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
     "execution.stream": {
         parameters: {
             query?: {
                 /** @description Log lines of at least this level. */
                 level?: string;
-                /** @description A seq: go on behind it. latest: only what is new. Defaults to everything from the beginning. */
+                /** @description A seq: continue behind it. latest: only what is new. Defaults to everything from the beginning. */
                 since?: string;
                 step_id?: string;
             };
@@ -5820,9 +6263,20 @@ export interface operations {
         parameters: {
             query?: {
                 cursor?: string;
+                /** @description Only the steps with these indexes, with commas between them. */
+                index?: number[] | null;
                 limit?: number;
+                order?: "asc" | "desc";
                 /** @description With params and outputs. */
                 outputs?: boolean;
+                /** @description Only steps directly inside the one with this key. */
+                parent?: string;
+                /** @description Only steps whose key begins so. */
+                prefix?: string;
+                /** @description Only steps with this text in their key or action, in upper or lower case. */
+                q?: string;
+                /** @description duration: that of a step that has not ended counts until now. */
+                sort?: "index" | "started" | "duration";
                 /** @description Any of these, with commas between them. */
                 status?: ("pending" | "queued" | "running" | "retrying" | "waiting" | "completed" | "failed" | "skipped" | "cancelled" | "timed_out")[] | null;
                 /** @description Only the step with this key. */
@@ -7106,6 +7560,32 @@ export interface operations {
             default: components["responses"]["Failure"];
         };
     };
+    "pipeline.plan": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PlanRequest"];
+            };
+        };
+        responses: {
+            "4XX": components["responses"]["Failure"];
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PipelinePlan"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
     "pipeline.validate": {
         parameters: {
             query?: never;
@@ -8015,6 +8495,76 @@ export interface operations {
             default: components["responses"]["Failure"];
         };
     };
+    "session.get": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            "4XX": components["responses"]["Failure"];
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SessionState"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    "session.open": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewSession"];
+            };
+        };
+        responses: {
+            "4XX": components["responses"]["Failure"];
+            /** @description OK */
+            200: {
+                headers: {
+                    "Set-Cookie"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Session"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    "session.close": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            "4XX": components["responses"]["Failure"];
+            /** @description No Content */
+            204: {
+                headers: {
+                    "Set-Cookie"?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
     "upload.delete": {
         parameters: {
             query?: never;
@@ -8280,7 +8830,7 @@ export interface operations {
             };
             cookie?: never;
         };
-        /** @description The payload. Its members reach the parameters that the pipeline declares and nobody has set; all of it is params._trigger.payload, and {{ event }} for a single action. */
+        /** @description The payload. Its members reach the parameters that the pipeline declares and the webhook does not set; all of it is params._trigger.payload, and {{ event }} for a single action. */
         requestBody?: {
             content: {
                 "application/json": unknown;
