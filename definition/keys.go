@@ -49,6 +49,13 @@ type repeatParams struct {
 	As             string         `json:"as" aka:"item"`
 }
 
+// What to write for keys of Airflow, Temporal and Dagu.
+const (
+	scheduleHint = "store the pipeline, then: stepwell schedules create --pipeline NAME --cron …"
+	commandHint  = "write action: util.exec, and params: {command: …}"
+	outputHint   = "{{ steps.ID.outputs.stdout }} where the output of a command is needed"
+)
+
 // keys complete the structs' tags. Keys from other systems' documents that do not affect a run are idle.
 var keys = []spec.Keys{
 	{Of: Definition{}, What: "a pipeline", List: "a pipeline begins with name: and steps:",
@@ -56,9 +63,11 @@ var keys = []spec.Keys{
 		Instead: map[string]string{"logging": "write settings.logging"},
 		Hints: map[string]string{"timeout_seconds": "write it under settings", "fail_fast": "write it under settings", "max_parallel_steps": "write it under settings",
 			"concurrency": "write it under settings", "sequential": "write it under settings", "retry_policy": "write it under settings",
-			"env":      "write ${NAME} where the value is needed",
-			"schedule": "schedules are made with the command or the API, not in the document",
-			"triggers": "triggers are made with the command or the API, not in the document"}},
+			"env": "write ${NAME} where the value is needed", "schedule": scheduleHint, "schedule_interval": scheduleHint, "cron": scheduleHint,
+			"catchup":  "write misfire: in the schedule; " + scheduleHint,
+			"triggers": "store the pipeline, then `stepwell events triggers create`, `stepwell webhooks create` or `stepwell schedules create`",
+			"dag_id":   "write name: my-pipeline", "workflow": "write name: my-pipeline, and steps:", "handlerOn": "write on_failure: or finally:, a list of steps",
+			"default_args": "write settings: {retry_policy: …}", "taskQueue": "write queue: at the steps"}},
 	{Of: document{}.Strategy, What: "strategy", Idle: "fail-fast fail_fast",
 		Hints: map[string]string{"max_parallel": "write settings.default_concurrency.concurrency"}},
 	{Of: Settings{}, What: "settings", Idle: "metadata tags", Instead: map[string]string{"timeout": "write timeout_seconds"},
@@ -75,7 +84,11 @@ var keys = []spec.Keys{
 	{Of: Progress{}, What: "progress"},
 	{Of: Parameter{}, What: "a parameter", Idle: "label placeholder show_when order group", Hints: map[string]string{"optional": "write required: false"}},
 	{Of: Step{}, What: "a step", Idle: "description icon color tags metadata category position labels", Instead: map[string]string{"timeout": "write timeout_seconds"},
-		Hints: map[string]string{"run": "write action: util.exec with params", "items": "write for_each: {items: …}", "retries": "write retry: {max_attempts: …}",
+		Hints: map[string]string{"run": commandHint, "command": commandHint, "script": commandHint, "bash_command": commandHint,
+			"activity": "write action", "operator": "write action", "input": "write params", "args": "write params",
+			"upstream": "write depends_on", "needs": "write depends_on", "preconditions": "write condition", "taskQueue": "write queue",
+			"startToCloseTimeout": "write timeout_seconds", "continueOn": "write on_failure: continue",
+			"output": "write " + outputHint, "items": "write for_each: {items: …}", "retries": "write retry: {max_attempts: …}",
 			"continue_on_error": "write on_failure: continue", "parallel": "steps without depends_on run in parallel; limit a loop with max_concurrency"}},
 	{Of: repeatParams{}, What: "the params of for_each", Hints: map[string]string{"step": "write action and action_params",
 		"steps": "a group has steps: beside for_each:, not in params"}},

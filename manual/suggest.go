@@ -31,6 +31,7 @@ var elsewhere = map[string][]string{
 	"query": {"executions show"}, "describe": {"show", "executions show"}, "history": {"executions events"},
 	"terminate": {"cancel", "executions cancel"}, "kill": {"cancel", "executions cancel"}, "stop": {"cancel", "executions cancel"},
 	"clear": {"executions restart"}, "reset": {"executions restart"}, "rerun": {"executions retry"},
+	"run": {"start", "trigger", "run"}, "tail": {"logs", "executions logs"}, "disable": {"pause", "schedules pause"}, "enable": {"resume", "schedules resume"},
 	"pause": {"schedules pause", "executions pause"}, "unpause": {"resume", "schedules resume", "executions resume"},
 	"task-queue": {"workers"}, "queues": {"workers"}, "celery": {"worker"}, "db": {"migrate", "doctor"},
 	"server": {"serve"}, "start-dev": {"serve"}, "scheduler": {"serve"}, "webserver": {"serve"}, "api-server": {"serve"},

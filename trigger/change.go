@@ -167,7 +167,7 @@ func (s *Schedules) follows(e *entry) error {
 		known := s.jobs[next]
 		if known == nil {
 			if at == e {
-				return stepwell.Invalid("name it by its job_id", "there is no job %q to follow", stepwell.Clip(next, 80))
+				return stepwell.Invalid("name it by its job_id", "there is no schedule %q to follow", stepwell.Clip(next, 80))
 			}
 			return nil
 		}

@@ -210,7 +210,7 @@ func (s *Schedules) find(idOrName string) (*entry, error) {
 		found = e
 	}
 	if found == nil {
-		return nil, &stepwell.Error{Code: stepwell.CodeNotFound, Message: fmt.Sprintf("there is no job %q", stepwell.Clip(idOrName, 80))}
+		return nil, &stepwell.Error{Code: stepwell.CodeNotFound, Message: fmt.Sprintf("there is no schedule %q", stepwell.Clip(idOrName, 80))}
 	}
 	return found, nil
 }

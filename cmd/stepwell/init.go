@@ -53,8 +53,12 @@ func (p *program) listTemplates(output string) error {
 	if output == "json" {
 		return view.WriteJSON(p.out, starter.All())
 	}
+	widest := 0
 	for _, t := range starter.All() {
-		if _, err := fmt.Fprintln(p.out, manual.Fill(fmt.Sprintf("  %-9s  %s", t.Name, t.Summary), p.helpWidth())); err != nil {
+		widest = max(widest, len(t.Name))
+	}
+	for _, t := range starter.All() {
+		if _, err := fmt.Fprintln(p.out, manual.Fill(fmt.Sprintf("  %-*s  %s", widest, t.Name, t.Summary), p.helpWidth())); err != nil {
 			return err
 		}
 	}

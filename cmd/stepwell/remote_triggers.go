@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -122,6 +123,9 @@ func (p *program) newApprovalsCommand() *cobra.Command {
 func (p *program) deciding(r *resource, word, short string) *cobra.Command {
 	var comment string
 	cmd := p.askingOver(&connection{newest: newestExecution}, word+" ID", short, func(ctx context.Context, q *request) error {
+		if !strings.Contains(q.args[0], ".") {
+			return stepwell.Invalid("write EXECUTION.STEP, such as last.ask; `stepwell approvals list` shows those that are open", "%q does not name a step", view.Printable(q.args[0]))
+		}
 		body := object{}
 		put(body, "comment", comment)
 		answer, err := q.call(ctx, "POST", r.at(q.args[0], word), nil, body)

@@ -160,6 +160,7 @@ var flagsElsewhere = map[string]string{
 	"port": "listen", "host": "listen", "bind": "listen", "ip": "listen",
 	"conf": "param", "input": "param", "args": "param", "input-file": "params-file",
 	"dag-id": "pipeline", "workflow-id": "pipeline", "type": "pipeline", "address": "server", "format": "output",
+	"schedule": "cron", "expression": "cron", "tz": "timezone",
 }
 
 // flagError says in Stepwell's words what the flag parser did not like.
