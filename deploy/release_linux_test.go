@@ -1,6 +1,7 @@
 package deploy
 
 import (
+	"archive/zip"
 	"bytes"
 	"crypto/sha256"
 	"crypto/sha512"
@@ -47,6 +48,7 @@ func TestRelease(t *testing.T) {
 	p := buildRelease(t)
 	p.serve(t)
 	t.Run("files", p.testFiles)
+	t.Run("archives", p.testArchives)
 	t.Run("signature", p.testSignature)
 	t.Run("provenance", p.testProvenance)
 	t.Run("bill of materials", p.testMaterials)
@@ -203,8 +205,7 @@ func digest(t *testing.T, name string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// testFiles: everything that is promised is there, under the names that install.sh and the documentation use; archives have
-// licence, manual and completions beside the program.
+// testFiles: everything that is promised is there, under the names that install.sh and the documentation use.
 func (p *published) testFiles(t *testing.T) {
 	wanted := []string{"checksums.txt", "checksums.txt.sigstore.json", "install.sh", "provenance.intoto.json", "provenance.sigstore.json", "stepwell.rb", "stepwell_" + released + "_npm_stepwell.tgz"}
 	for _, system := range []string{"linux", "darwin", "windows"} {
@@ -235,11 +236,51 @@ func (p *published) testFiles(t *testing.T) {
 	if !slices.Equal(there, wanted) {
 		t.Errorf("the release has\n%s\nand not\n%s", strings.Join(there, "\n"), strings.Join(wanted, "\n"))
 	}
-	list := say(t, exec.CommandContext(t.Context(), "tar", "-tzf", p.file("darwin_arm64.tar.gz")))
-	for _, name := range []string{"stepwell", "LICENSE", "README.md", "CHANGELOG.md", "man/stepwell-run.1.gz", "completions/stepwell.bash", "completions/_stepwell", "completions/stepwell.fish"} {
-		if !slices.Contains(strings.Split(list, "\n"), name) {
-			t.Errorf("the archive has no %s:\n%s", name, list)
+}
+
+// testArchives: each archive has licence, manual and completions beside a static program for its own system and processor.
+// Programs for other systems than this one cannot be started here.
+func (p *published) testArchives(t *testing.T) {
+	for _, system := range []string{"linux", "darwin", "windows"} {
+		for _, processor := range []string{"amd64", "arm64"} {
+			name, program, dir := p.file(system+"_"+processor+".tar.gz"), "stepwell", t.TempDir()
+			if system == "windows" {
+				name, program = p.file(system+"_"+processor+".zip"), "stepwell.exe"
+				unzip(t, name, dir)
+			} else {
+				say(t, exec.CommandContext(t.Context(), "tar", "-xzf", name, "-C", dir))
+			}
+			for _, file := range []string{"LICENSE", "README.md", "CHANGELOG.md", "man/stepwell-run.1.gz", "completions/stepwell.bash", "completions/_stepwell", "completions/stepwell.fish"} {
+				if _, err := os.Stat(filepath.Join(dir, file)); err != nil {
+					t.Errorf("%s: %v", filepath.Base(name), err)
+				}
+			}
+			info, err := buildinfo.ReadFile(filepath.Join(dir, program))
+			if err != nil {
+				t.Errorf("%s: %v", filepath.Base(name), err)
+				continue
+			}
+			built := map[string]string{}
+			for _, s := range info.Settings {
+				built[s.Key] = s.Value
+			}
+			if built["GOOS"] != system || built["GOARCH"] != processor || built["CGO_ENABLED"] != "0" {
+				t.Errorf("%s: built for %s/%s, cgo %s", filepath.Base(name), built["GOOS"], built["GOARCH"], built["CGO_ENABLED"])
+			}
 		}
+	}
+}
+
+// unzip writes the files of a zip archive below dir.
+func unzip(t *testing.T, name, dir string) {
+	t.Helper()
+	archive, err := zip.OpenReader(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer archive.Close()
+	if err := os.CopyFS(dir, archive); err != nil {
+		t.Fatal(err)
 	}
 }
 
