@@ -67,7 +67,7 @@ var keys = []spec.Keys{
 			"catchup":  "write misfire: in the schedule; " + scheduleHint,
 			"triggers": "store the pipeline, then `stepwell events triggers create`, `stepwell webhooks create` or `stepwell schedules create`",
 			"dag_id":   "write name: my-pipeline", "workflow": "write name: my-pipeline, and steps:", "handlerOn": "write on_failure: or finally:, a list of steps",
-			"default_args": "write settings: {retry_policy: …}", "taskQueue": "write queue: at the steps"}},
+			"default_args": "write settings: {retry_policy: …}", "taskQueue": "write queue: on the steps"}},
 	{Of: document{}.Strategy, What: "strategy", Idle: "fail-fast fail_fast",
 		Hints: map[string]string{"max_parallel": "write settings.default_concurrency.concurrency"}},
 	{Of: Settings{}, What: "settings", Idle: "metadata tags", Instead: map[string]string{"timeout": "write timeout_seconds"},
