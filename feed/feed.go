@@ -103,6 +103,7 @@ type Hub struct {
 	stop  chan struct{} // closed when Run has returned
 	once  sync.Once
 	ring  chan struct{} // there may be dirty topics
+	board *Board
 
 	mu            sync.Mutex
 	topics        map[int64]*topic
@@ -117,8 +118,10 @@ func New(o Options) (*Hub, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	return &Hub{o: o, pages: cache{budget: o.CacheBytes, pages: map[place]*entry{}}, reads: semaphore.NewWeighted(int64(o.Readers)),
-		stop: make(chan struct{}), ring: make(chan struct{}, 1), topics: map[int64]*topic{}, followers: map[int64][]*follower{}, ends: ends{nos: map[int64]struct{}{}}}, nil
+	h := &Hub{o: o, pages: cache{budget: o.CacheBytes, pages: map[place]*entry{}}, reads: semaphore.NewWeighted(int64(o.Readers)),
+		stop: make(chan struct{}), ring: make(chan struct{}, 1), topics: map[int64]*topic{}, followers: map[int64][]*follower{}, ends: ends{nos: map[int64]struct{}{}}}
+	h.board = newBoard(h)
+	return h, nil
 }
 
 // Run handles notifications until ctx ends; then all subscriptions end with CodeUnavailable. It is called once.
@@ -128,6 +131,7 @@ func (h *Hub) Run(ctx context.Context) error {
 	for range h.o.Readers {
 		g.Go(func() error { h.pumpTopics(ctx); return nil })
 	}
+	g.Go(func() error { h.board.run(ctx); return nil })
 	tick := time.NewTicker(h.o.Poll)
 	defer tick.Stop()
 	for {

@@ -37,6 +37,7 @@ func (h *Hub) Lines(executions []int64) {
 // dispatched steps, which the store only has once such a step has a row.
 func (h *Hub) Observe(u *conductor.Update) {
 	ended := u.Execution.Status.Terminal()
+	h.board.observe(u.Execution, &u.Progress)
 	t, followers := h.find(u.Execution.No, ended)
 	if t != nil {
 		t.observe(&u.Progress, taskKeys(u.Tasks))

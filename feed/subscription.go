@@ -74,9 +74,8 @@ func (h *Hub) Subscribe(ctx context.Context, execution, since string, f Filter) 
 func (h *Hub) join(no int64, id string) (*topic, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.subscriptions >= h.o.MaxSubscriptions {
-		return nil, &stepwell.Error{Code: stepwell.CodeLimit, Message: fmt.Sprintf("%d streams are open already", h.subscriptions),
-			Hint: "close streams that are not needed, or try again later"}
+	if err := h.enter(); err != nil {
+		return nil, err
 	}
 	t := h.topics[no]
 	if t == nil {
@@ -84,7 +83,6 @@ func (h *Hub) join(no int64, id string) (*topic, error) {
 		h.topics[no] = t
 	}
 	t.refs++
-	h.subscriptions++
 	return t, nil
 }
 
