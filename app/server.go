@@ -29,6 +29,8 @@ type ServerOptions struct {
 	Listen string
 	// BaseURL is the server's external address, for links. Defaults to the address of Listen.
 	BaseURL string
+	// BasePath is the path below which a proxy has the server, such as /stepwell. Defaults to none.
+	BasePath string
 	// Advertise is the URL at which other nodes of a database that several share reach this one. Defaults to the address of Listen, unless
 	// that is a wildcard: then they leave requests in the database.
 	Advertise string

@@ -102,7 +102,10 @@ func (s *Server) hosts() (names []string) {
 }
 
 // URL is where others reach the server.
-func (s *Server) URL() string {
+func (s *Server) URL() string { return s.withBase(s.root()) }
+
+// root is the address without the base path.
+func (s *Server) root() string {
 	if s.o.BaseURL != "" {
 		return s.o.BaseURL
 	}

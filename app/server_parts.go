@@ -217,7 +217,7 @@ func (s *Server) buildAPI(context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.http = s.newHTTP(s.platform.Handler(s.peers(body.Serve(s.gate(h)))))
+	s.http = s.newHTTP(s.below(s.platform.Handler(s.peers(body.Serve(s.gate(h))))))
 	return nil
 }
 

@@ -6,6 +6,8 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"path"
+	"regexp"
 	"strings"
 	"time"
 
@@ -13,6 +15,9 @@ import (
 	"github.com/stepwell/stepwell/access"
 	"github.com/stepwell/stepwell/app"
 )
+
+// basePath is what a path in front of all others may be: it needs no escaping anywhere.
+var basePath = regexp.MustCompile(`^(/[A-Za-z0-9._~-]+)+$`)
 
 // logLevels are the levels by their names here and in budpipeline.
 var logLevels = map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "warning": slog.LevelWarn,
@@ -52,6 +57,9 @@ func (s *Server) Validate() error {
 		if u, err := url.Parse(base); base != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.RawQuery != "") {
 			return stepwell.Invalid("write it like https://stepwell.example.org", "server.%s: %q is not a base URL", name, base)
 		}
+	}
+	if p := s.BasePath; p != "" && (!basePath.MatchString(p) || path.Clean(p) != p) {
+		return stepwell.Invalid("write it like /stepwell", "server.base_path: %q is no path", p)
 	}
 	for _, o := range s.CORS.Origins {
 		if u, err := url.Parse(o); err != nil || u.Scheme == "" || u.Host == "" || u.Path != "" {

@@ -25,6 +25,7 @@ func (s *Serving) AddToServer(o *app.ServerOptions, queue string, lookup func(st
 	o.Sources, o.Plugins = s.Sources, s.Programs()
 	o.WorkerLease = inSeconds(s.Server.WorkerLease)
 	o.Listen, o.BaseURL = s.Server.Listen, strings.TrimSuffix(s.Server.BaseURL, "/")
+	o.BasePath = s.Server.BasePath
 	o.Advertise = strings.TrimSuffix(s.Server.Advertise, "/")
 	o.MaxConnections = s.Server.Limits.Connections
 	o.StopAfter = max(time.Millisecond, time.Duration(s.Server.StopSeconds)*time.Second)

@@ -41,6 +41,7 @@ type Queue struct {
 type Server struct {
 	Listen      string  `json:"listen"`
 	BaseURL     string  `json:"base_url"`
+	BasePath    string  `json:"base_path"` // below which a proxy has the server
 	Advertise   string  `json:"advertise"` // where other nodes reach this one
 	StopSeconds int     `json:"stop_seconds" minimum:"0" maximum:"86400"`
 	WorkerLease float64 `json:"worker_lease_seconds" minimum:"0.1" maximum:"3600"`

@@ -58,7 +58,7 @@ const tryIt = (path, method, op) => {
     out.hidden = false;
     out.textContent = "…";
     try {
-      const res = await fetch(url + (query.size ? "?" + query : ""), { method: method.toUpperCase(), headers, body: body && body.value !== "" ? body.value : undefined });
+      const res = await fetch("." + url + (query.size ? "?" + query : ""), { method: method.toUpperCase(), headers, body: body && body.value !== "" ? body.value : undefined });
       const text = await res.text();
       let shown = text;
       try { shown = JSON.stringify(JSON.parse(text), null, 2); } catch { /* not JSON: as it is */ }
@@ -96,4 +96,4 @@ document.getElementById("find").addEventListener("input", (e) => {
   const word = e.target.value.toLowerCase();
   for (const d of document.querySelectorAll("details")) d.hidden = !d.dataset.text.includes(word);
 });
-fetch("/openapi.json").then((r) => r.json()).then((d) => { doc = d; show(); }, (e) => { document.getElementById("about").textContent = "The description could not be read: " + e; });
+fetch("openapi.json").then((r) => r.json()).then((d) => { doc = d; show(); }, (e) => { document.getElementById("about").textContent = "The description could not be read: " + e; });
