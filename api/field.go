@@ -10,18 +10,29 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/stepwell/stepwell/api/columns"
+	"github.com/stepwell/stepwell/feed"
 	"github.com/stepwell/stepwell/field"
 )
 
 // fields are the operations that show all steps of an execution at once.
 func (s *server) fields() {
-	o := field.Options{Store: s.o.Store}
+	o := field.Options{Store: s.o.Store, Stopping: s.o.Stopping}
+	if s.o.Feed != nil {
+		o.Watch = func(no int64, notice func()) func() {
+			return s.o.Feed.Watch(no, func(n feed.Notice) {
+				if n.Events || n.Ended {
+					notice()
+				}
+			})
+		}
+	}
 	if s.o.Catalog != nil {
 		o.Catalog = s.o.Catalog
 	}
 	f := &fields{s, field.New(o)}
 	handle(s, "execution.steps", f.listSteps)
 	handle(s, "execution.graph", f.graph)
+	handle(s, "execution.field.stream", f.stream, describeFieldStream)
 	handle(s, "execution.field", f.table, func(op *huma.Operation) {
 		op.Description = "Binary: SWC1, the length of a JSON header (schema FieldHeader) as a 32-bit number, the header, and the columns in its order, little-endian, each from a multiple of 8 bytes on. A row is the step with its index. " +
 			"status: a position in states. start: milliseconds from began, plus 1; 0: not started. duration: milliseconds; 0: not ended. layer and pos: where the step is drawn within the steps around it. lane: steps in the same lane do not run at the same time. " +

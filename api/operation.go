@@ -49,6 +49,7 @@ func operations() []operation {
 		{"execution.history", "GET", prefix + "/executions/{execution_id}/history", viewer, 0, "Lists what happened to the steps: queued, started, completed …"},
 		{"execution.graph", "GET", prefix + "/executions/{execution_id}/graph", viewer, 0, "Shows an execution as a graph of few nodes with the states of the steps behind them"},
 		{"execution.field", "GET", prefix + "/executions/{execution_id}/field", viewer, 0, "Gives all steps of an execution as columns, for pages that draw them"},
+		{"execution.field.stream", "GET", prefix + "/executions/{execution_id}/field/stream", viewer, streams, "Streams what changes in the columns of /field over a WebSocket"},
 		{"execution.definition", "GET", prefix + "/executions/{execution_id}/definition", viewer, 0, "Shows the definition that the execution runs, as it was when it began"},
 		{"execution.why", "GET", prefix + "/executions/{execution_id}/why", viewer, 0, "Says why an execution or a step is in its state"},
 		{"execution.cancel", "POST", prefix + "/executions/{execution_id}/cancel", operator, changes, "Stops an execution; harmless when it has ended"},

@@ -34,6 +34,7 @@ type fieldResult struct {
 	GraphBytes int        `json:"graph_bytes"`
 	Alone      percentile `json:"start_alone"`  // of an execution of one step, from asking for it to its end
 	Beside     percentile `json:"start_beside"` // while a page asks for field and graph
+	Followed   *followed  `json:"followed"`
 	Fsync      float64    `json:"fsync_p50_ms"`
 }
 
@@ -45,6 +46,7 @@ func (r *fieldResult) text() string {
 	fmt.Fprintf(&b, "\n  columns of all steps   first %8.1f   p50 %8.1f   p99 %8.1f ms   %d bytes with gzip", r.FirstField, r.Field.P50, r.Field.P99, r.FieldBytes)
 	fmt.Fprintf(&b, "\n  graph                  first %8.1f   p50 %8.1f   p99 %8.1f ms   %d bytes", r.FirstGraph, r.Graph.P50, r.Graph.P99, r.GraphBytes)
 	fmt.Fprintf(&b, "\n  one-step execution     alone p50 %8.2f   p99 %8.2f ms; beside a page that asks for both: p50 %8.2f   p99 %8.2f ms", r.Alone.P50, r.Alone.P99, r.Beside.P50, r.Beside.P99)
+	b.WriteString("\n  " + r.Followed.text())
 	return b.String()
 }
 
@@ -104,6 +106,10 @@ func (b *bench) fieldOnce(db string) (r *fieldResult, err error) {
 	r.Beside, err = b.startsOn(s)
 	stop()
 	page.Wait()
+	if err != nil {
+		return nil, err
+	}
+	r.Followed, err = s.follow(b.ctx, document)
 	return r, err
 }
 

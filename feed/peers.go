@@ -55,6 +55,17 @@ func (h *Hub) Follow(execution int64, notice func(Notice)) (stop func()) {
 	}
 }
 
+// Watch calls notice for what becomes durable of an execution on any process, as far as Peers tell of the others, until stop
+// is called. It must not block, and tells nothing of what came before.
+func (h *Hub) Watch(execution int64, notice func(Notice)) (stop func()) {
+	own := h.Follow(execution, notice)
+	if h.o.Peers == nil {
+		return own
+	}
+	others := h.o.Peers.Follow(execution, notice)
+	return func() { own(); others() }
+}
+
 // followPeers has the peers tell of the topic's execution as long as it has subscribers.
 func (t *topic) followPeers() {
 	t.following.Do(func() {

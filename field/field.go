@@ -11,6 +11,7 @@ import (
 	"crypto/sha256"
 	"slices"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/semaphore"
 
@@ -28,6 +29,7 @@ type Store interface {
 	store.StateReader
 	Definition(ctx context.Context, hash []byte) ([]byte, error)
 	Events(ctx context.Context, execution int64, after int64, limit int) ([]engine.HistoryEvent, error)
+	Execution(ctx context.Context, id string) (*store.Execution, error)
 }
 
 // Options configure a Hub. Store is required.
@@ -43,6 +45,17 @@ type Options struct {
 	Builders int
 	// Steps bounds the steps of the plans that are kept, all together. Defaults to 250,000.
 	Steps int
+	// Watch has notice called when something of an execution has become durable, until stop is called; notice does not block.
+	// Defaults to none: followers see changes when Poll has passed.
+	Watch func(execution int64, notice func()) (stop func())
+	// Every is the time between two frames for followers, at least. Defaults to 100 ms.
+	Every time.Duration
+	// Poll is how often executions with followers are looked at without a notice. Defaults to 2 seconds.
+	Poll time.Duration
+	// Followers is how many there may be at once; one more is CodeLimit. Defaults to 10,000.
+	Followers int
+	// Stopping is closed when the server stops: followers end. Defaults to never.
+	Stopping <-chan struct{}
 }
 
 // Hub makes tables and graphs. Its methods may be called from any goroutine.
@@ -56,6 +69,9 @@ type Hub struct {
 	bytes  int
 	shapes map[[sha256.Size]byte]*shape
 	steps  int // of shapes
+	waves  map[int64]*wave
+	follow int // followers
+	held   int // bytes of the tables of waves
 }
 
 // entry is the table of one execution.
@@ -73,12 +89,21 @@ func New(o Options) *Hub {
 	for _, d := range []struct {
 		n      *int
 		normal int
-	}{{&o.Bytes, 64 << 20}, {&o.TableBytes, 8 << 20}, {&o.Builders, 2}, {&o.Steps, 250_000}} {
+	}{{&o.Bytes, 64 << 20}, {&o.TableBytes, 8 << 20}, {&o.Builders, 2}, {&o.Steps, 250_000}, {&o.Followers, 10_000}} {
 		if *d.n <= 0 {
 			*d.n = d.normal
 		}
 	}
-	return &Hub{o: o, builds: semaphore.NewWeighted(int64(o.Builders)), tables: map[int64]*entry{}, shapes: map[[sha256.Size]byte]*shape{}}
+	if o.Every <= 0 {
+		o.Every = 100 * time.Millisecond
+	}
+	if o.Poll <= 0 {
+		o.Poll = 2 * time.Second
+	}
+	if o.Watch == nil {
+		o.Watch = func(int64, func()) func() { return func() {} }
+	}
+	return &Hub{o: o, builds: semaphore.NewWeighted(int64(o.Builders)), waves: map[int64]*wave{}, tables: map[int64]*entry{}, shapes: map[[sha256.Size]byte]*shape{}}
 }
 
 type unknown struct{}
@@ -87,6 +112,11 @@ func (unknown) Spec(string) (*spec.Spec, bool) { return nil, false }
 
 // Table is the table of an execution, whose row the caller has read: at least as new as that.
 func (h *Hub) Table(ctx context.Context, x *store.Execution) (*Table, error) {
+	return h.newer(ctx, x, nil)
+}
+
+// newer is Table; before, if it is not nil, is patched when no table is kept.
+func (h *Hub) newer(ctx context.Context, x *store.Execution, before *Table) (*Table, error) {
 	e := h.entryOf(x.No)
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -97,7 +127,10 @@ func (h *Hub) Table(ctx context.Context, x *store.Execution) (*Table, error) {
 		return nil, context.Cause(ctx)
 	}
 	defer h.builds.Release(1)
-	made, err := h.next(ctx, x, e.table)
+	if e.table != nil {
+		before = e.table
+	}
+	made, err := h.next(ctx, x, before)
 	if err != nil {
 		return nil, err
 	}

@@ -23,11 +23,12 @@ import (
 type rows struct {
 	definition []byte
 
-	mu     sync.Mutex
-	states map[int64][]store.StepState
-	events map[int64][]engine.HistoryEvent
-	whole  int     // how often all rows of an execution were read
-	some   []int32 // rows that were read by their index
+	mu         sync.Mutex
+	states     map[int64][]store.StepState
+	events     map[int64][]engine.HistoryEvent
+	executions map[string]*store.Execution
+	whole      int     // how often all rows of an execution were read
+	some       []int32 // rows that were read by their index
 }
 
 type everyAction struct{}
@@ -43,10 +44,20 @@ func newRows(t *testing.T) *rows {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &rows{definition: body, states: map[int64][]store.StepState{}, events: map[int64][]engine.HistoryEvent{}}
+	return &rows{definition: body, states: map[int64][]store.StepState{}, events: map[int64][]engine.HistoryEvent{}, executions: map[string]*store.Execution{}}
 }
 
 func (r *rows) Definition(context.Context, []byte) ([]byte, error) { return r.definition, nil }
+
+func (r *rows) Execution(_ context.Context, id string) (*store.Execution, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if x := r.executions[id]; x != nil {
+		copied := *x
+		return &copied, nil
+	}
+	return nil, &stepwell.Error{Code: stepwell.CodeNotFound, Message: "no execution " + id}
+}
 
 func (r *rows) States(_ context.Context, no int64, of []int32) (out []store.StepState, err error) {
 	r.mu.Lock()
@@ -85,7 +96,9 @@ func (r *rows) begin(no int64, iterations int) *store.Execution {
 	}
 	r.states[no] = list
 	hash := sha256.Sum256(r.definition)
-	return &store.Execution{No: no, ID: fmt.Sprint(no), Definition: hash[:], Status: stepwell.ExecutionRunning, Created: began, Started: began, Version: 1}
+	x := &store.Execution{No: no, ID: fmt.Sprint(no), Definition: hash[:], Status: stepwell.ExecutionRunning, Created: began, Started: began, Version: 1}
+	r.executions[x.ID] = x
+	return x
 }
 
 // end writes the ends of iterations as one commit.

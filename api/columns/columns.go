@@ -34,6 +34,8 @@ type Header struct {
 	From    int   `json:"from" doc:"Index of the step of the first row."`
 	// Total is how many rows there are without From and a limit.
 	Total   int      `json:"total" doc:"How many rows the whole table has."`
+	// Again is set by a stream of changes.
+	Again   bool     `json:"again,omitempty" doc:"So much has changed that the whole table is to be fetched again; there are no rows."`
 	Columns []Column `json:"columns" nullable:"false"`
 	States  []string `json:"states,omitempty" doc:"The names of the values of the column status."`
 	Workers []string `json:"workers,omitempty" doc:"The names of the values of the column worker."`

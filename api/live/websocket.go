@@ -20,8 +20,44 @@ import (
 // reaches it.
 func WebSocket(h *feed.Hub, o Options) http.Handler {
 	o = o.complete()
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return Frames(func(r *http.Request) (Source, error) {
 		sub, err := o.subscribe(h, r, "")
+		if err != nil {
+			return nil, err
+		}
+		return &messages{sub}, nil
+	}, websocket.MessageText, o)
+}
+
+// Source is what one client of a WebSocket gets.
+type Source interface {
+	// Next waits for more. io.EOF: there is no more. CodeUnavailable: the server stops.
+	Next(ctx context.Context) ([][]byte, error)
+	// Since is the place that a client that comes back gives as since, to go on behind what Next has returned.
+	Since() string
+	// Close may be called again.
+	Close()
+}
+
+// messages is a subscription as a Source.
+type messages struct{ *feed.Subscription }
+
+func (m *messages) Next(ctx context.Context) ([][]byte, error) {
+	list, err := m.Subscription.Next(ctx)
+	out := make([][]byte, len(list))
+	for i := range list {
+		out[i] = list[i].Frame
+	}
+	return out, err
+}
+
+func (m *messages) Since() string { return m.Cursor().String() }
+
+// Frames serves sources over WebSockets, with the closures and bounds of WebSocket: each of their frames is a message of a type.
+func Frames(open func(*http.Request) (Source, error), kind websocket.MessageType, o Options) http.Handler {
+	o = o.complete()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		sub, err := open(r)
 		if err != nil {
 			o.Fail(w, r, err)
 			return
@@ -33,7 +69,7 @@ func WebSocket(h *feed.Hub, o Options) http.Handler {
 		if err != nil {
 			return // the client has been told
 		}
-		s := &socket{conn: c, wire: up.wire, sub: sub, o: &o}
+		s := &socket{conn: c, wire: up.wire, sub: sub, kind: kind, o: &o}
 		s.run(r.Context())
 	})
 }
@@ -45,7 +81,8 @@ var errTalks = errors.New("this stream takes no messages")
 type socket struct {
 	conn *websocket.Conn
 	wire *wire
-	sub  *feed.Subscription
+	sub  Source
+	kind websocket.MessageType
 	o    *Options
 }
 
@@ -78,10 +115,10 @@ func (s *socket) listen() error {
 // serve sends until the stream ends, and returns the closing code, 0 when the connection is gone.
 func (s *socket) serve(ctx context.Context) (code websocket.StatusCode, reason string) {
 	for {
-		messages, err := s.next(ctx)
+		frames, err := s.next(ctx)
 		switch {
 		case err == nil:
-			if s.send(messages) != nil {
+			if s.send(frames) != nil {
 				return 0, ""
 			}
 		case errors.Is(err, io.EOF):
@@ -95,16 +132,16 @@ func (s *socket) serve(ctx context.Context) (code websocket.StatusCode, reason s
 				return 0, ""
 			}
 		case stepwell.CodeOf(err) == stepwell.CodeUnavailable:
-			return websocket.StatusGoingAway, "since=" + s.sub.Cursor().String()
+			return websocket.StatusGoingAway, "since=" + s.sub.Since()
 		case stepwell.CodeOf(err) == stepwell.CodeNotFound:
 			return websocket.StatusGoingAway, "the execution has been removed"
 		default:
-			return websocket.StatusInternalError, "since=" + s.sub.Cursor().String()
+			return websocket.StatusInternalError, "since=" + s.sub.Since()
 		}
 	}
 }
 
-func (s *socket) next(ctx context.Context) ([]feed.Message, error) {
+func (s *socket) next(ctx context.Context) ([][]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.o.Ping)
 	defer cancel()
 	return s.sub.Next(ctx)
@@ -117,10 +154,10 @@ func (s *socket) ping(ctx context.Context) error {
 }
 
 // send writes messages, as few packets as they fit in. The wire has a deadline, so the context needs none.
-func (s *socket) send(messages []feed.Message) error {
+func (s *socket) send(frames [][]byte) error {
 	s.wire.cork()
-	for i := range messages {
-		if err := s.conn.Write(context.Background(), websocket.MessageText, messages[i].Frame); err != nil {
+	for _, frame := range frames {
+		if err := s.conn.Write(context.Background(), s.kind, frame); err != nil {
 			return errors.Join(err, s.wire.uncork())
 		}
 	}
