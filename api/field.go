@@ -31,6 +31,7 @@ func (s *server) fields() {
 	}
 	f := &fields{s, field.New(o)}
 	handle(s, "execution.steps", f.listSteps)
+	handle(s, "execution.compare", f.compare)
 	handle(s, "execution.graph", f.graph)
 	handle(s, "execution.field.stream", f.stream, describeFieldStream)
 	handle(s, "execution.field", f.table, func(op *huma.Operation) {

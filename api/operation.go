@@ -51,6 +51,7 @@ func operations() []operation {
 		{"execution.field", "GET", prefix + "/executions/{execution_id}/field", viewer, 0, "Gives all steps of an execution as columns, for pages that draw them"},
 		{"execution.field.stream", "GET", prefix + "/executions/{execution_id}/field/stream", viewer, streams, "Streams what changes in the columns of /field over a WebSocket"},
 		{"execution.definition", "GET", prefix + "/executions/{execution_id}/definition", viewer, 0, "Shows the definition that the execution runs, as it was when it began"},
+		{"execution.compare", "GET", prefix + "/executions/{execution_id}/compare/{other_id}", viewer, 0, "Compares the steps of two executions by their keys"},
 		{"execution.why", "GET", prefix + "/executions/{execution_id}/why", viewer, 0, "Says why an execution or a step is in its state"},
 		{"execution.cancel", "POST", prefix + "/executions/{execution_id}/cancel", operator, changes, "Stops an execution; harmless when it has ended"},
 		{"execution.pause", "POST", prefix + "/executions/{execution_id}/pause", operator, changes, "Lets running steps finish and starts no others"},

@@ -44,8 +44,10 @@ type Mark struct {
 // Found is a step of a selection.
 type Found struct {
 	Mark
-	Key    string // "#" and the index while the step has no key
-	Status stepwell.StepStatus
+	Key      string // "#" and the index while the step has no key
+	Status   stepwell.StepStatus
+	Attempt  int
+	Duration int64 // ms; 0: it has not ended
 }
 
 // Select finds steps, without a read of the store while the table is up to date. The cost is that of looking at every step.
@@ -107,7 +109,7 @@ func (s *selection) look(i int32) {
 	if t.status[i] == absent || s.statuses != 0 && s.statuses&(1<<t.status[i]) == 0 || s.parent != 0 && t.parent[i] != s.parent {
 		return
 	}
-	x := Found{Mark: Mark{s.value(i), i}, Status: stepwell.StepStatus(t.status[i])}
+	x := Found{Mark: Mark{s.value(i), i}, Status: stepwell.StepStatus(t.status[i]), Attempt: int(t.attempt[i]), Duration: int64(t.duration[i])}
 	if s.f.After != nil && s.compare(x, Found{Mark: *s.f.After}) <= 0 {
 		return
 	}

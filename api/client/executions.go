@@ -59,6 +59,11 @@ func (c *Client) Logs(ctx context.Context, f api.ListLogs) (*api.LogList, error)
 	return get[api.LogList](ctx, c, at("executions", f.ID, "logs"), queryOf(f))
 }
 
+// Compare compares the executions that f.ID and f.Other name.
+func (c *Client) Compare(ctx context.Context, f api.CompareExecutions) (*api.Comparison, error) {
+	return get[api.Comparison](ctx, c, at("executions", f.ID, "compare", f.Other), queryOf(f))
+}
+
 // LogHistogram counts the log lines of the execution that f.ID names.
 func (c *Client) LogHistogram(ctx context.Context, f api.GetLogHistogram) (*api.LogHistogram, error) {
 	return get[api.LogHistogram](ctx, c, at("executions", f.ID, "logs", "histogram"), queryOf(f))

@@ -33,7 +33,7 @@ type Header struct {
 	Rows    int   `json:"rows" doc:"How many there are."`
 	From    int   `json:"from" doc:"Index of the step of the first row."`
 	// Total is how many rows there are without From and a limit.
-	Total   int      `json:"total" doc:"How many rows the whole table has."`
+	Total int `json:"total" doc:"How many rows the whole table has."`
 	// Again is set by a stream of changes.
 	Again   bool     `json:"again,omitempty" doc:"So much has changed that the whole table is to be fetched again; there are no rows."`
 	Columns []Column `json:"columns" nullable:"false"`
