@@ -150,6 +150,9 @@ func operations() []operation {
 		{"approval.reject", "POST", prefix + "/approvals/{approval_id}/reject", operator, changes, "Rejects"},
 		{"callback", "POST", prefix + "/callbacks/{token}", public, 0, "Ends the step whose callback this is"},
 
+		{"schema.get", "GET", prefix + "/schema", viewer, 0, "Gives the JSON Schema of pipelines, with the actions that this server has"},
+		{"template.list", "GET", prefix + "/templates", viewer, 0, "Lists pipelines to begin with"},
+		{"template.get", "GET", prefix + "/templates/{name}", viewer, 0, "Shows a pipeline to begin with"},
 		{"action.list", "GET", prefix + "/actions", viewer, 0, "Lists the actions"},
 		{"action.get", "GET", prefix + "/actions/{type}", viewer, 0, "Describes an action"},
 		{"module.list", "GET", prefix + "/modules", viewer, 0, "Lists the stream modules"},

@@ -116,6 +116,8 @@ type Options struct {
 	Plugins func() []Plugin
 	// Clusters are the Kubernetes clusters that steps work on. Defaults to none.
 	Clusters Clusters
+	// Templates are pipelines to begin with. Defaults to none.
+	Templates Templates
 	// Redact hides secrets. Defaults to sealed values only.
 	Redact Redactor
 	// Origins are those (such as https://ui.example.org) whose pages browsers let use the API, streams included.

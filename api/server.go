@@ -79,7 +79,7 @@ func (s *server) build() {
 		s.ops[op.id], s.todo[op.id] = &op, true
 	}
 	s.api = humago.New(s.mux, s.config())
-	s.parts = []func(){s.executions, s.fields, s.control, s.live, s.stream, s.approvals, s.catalog, s.facade, s.health, s.metrics, s.admin, s.sessions, s.workers,
+	s.parts = []func(){s.executions, s.fields, s.control, s.live, s.stream, s.approvals, s.catalog, s.schema, s.templates, s.facade, s.health, s.metrics, s.admin, s.sessions, s.workers,
 		func() { pipelinesOf(s.o.Pipelines).serve(s) }, func() { keysOf(s.o.Keys).serve(s) }, func() { secretsOf(s.o.Vault).serve(s) }, func() { clustersOf(s.o.Clusters).serve(s) }}
 	for _, kind := range s.o.Kinds {
 		s.parts = append(s.parts, func() { kind.serve(s) })

@@ -68,6 +68,8 @@ type ServerOptions struct {
 	Dapr dapr.Settings
 	// Reports are the services that are told what happens to executions. Defaults to none.
 	Reports Reports
+	// Templates are folders with pipelines to begin with, besides the built-in ones. Defaults to none.
+	Templates []string
 	// Retention says for how long things are kept. Defaults to for good.
 	Retention Retention
 	// Page is the user interface at "/" (web.Handler). Defaults to none: the API alone.

@@ -29,7 +29,7 @@ func TestDocsHaveTheDefaults(t *testing.T) {
 	want.Server.Auth.JWT.RoleClaim = shown.Serving.Server.Auth.JWT.RoleClaim // of package access
 	shown.Serving.Server.Auth.TrustedProxies, shown.Serving.Server.CORS.Origins = nil, nil
 	shown.Serving.Server.Auth.OIDC.Scopes, shown.Serving.Server.Auth.OIDC.Roles = nil, nil
-	shown.Serving.Exec, shown.Serving.Files = Exec{}, Files{}
+	shown.Serving.Exec, shown.Serving.Files, shown.Serving.Templates = Exec{}, Files{}, Templates{}
 	if diff := cmp.Diff(want, shown.Serving); diff != "" {
 		t.Errorf("docs/server.md shows other defaults (-real +shown):\n%s", diff)
 	}

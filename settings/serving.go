@@ -27,6 +27,7 @@ type Serving struct {
 	Reports   app.Reports                  `json:"reports"`
 	Policy    access.Policy                `json:"policy"`
 	Files     Files                        `json:"files"`
+	Templates Templates                    `json:"templates"`
 	Log       Log                          `json:"log"`
 }
 
@@ -180,6 +181,11 @@ type Plugin struct {
 // Files say which files steps may touch on a server with keys.
 type Files struct {
 	Allow []string `json:"allow"`
+}
+
+// Templates are where pipelines to begin with come from, besides the built-in ones.
+type Templates struct {
+	Folders []string `json:"folders"`
 }
 
 // Log are the level and the form of the log.

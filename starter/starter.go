@@ -35,8 +35,7 @@ func All() []Template {
 		if err != nil {
 			panic(err)
 		}
-		first, _, _ := strings.Cut(string(text), "\n")
-		list = append(list, Template{Name: strings.TrimSuffix(e.Name(), ".yaml"), Summary: strings.TrimSpace(strings.TrimPrefix(first, "#")), Text: string(text)})
+		list = append(list, Template{Name: strings.TrimSuffix(e.Name(), ".yaml"), Summary: Summary(string(text)), Text: string(text)})
 	}
 	slices.SortStableFunc(list, func(a, b Template) int {
 		switch Default {
@@ -48,6 +47,16 @@ func All() []Template {
 		return 0
 	})
 	return list
+}
+
+// Summary is the first line of a pipeline file, where that is a comment.
+func Summary(text string) string {
+	first, _, _ := strings.Cut(text, "\n")
+	comment, ok := strings.CutPrefix(first, "#")
+	if !ok {
+		return ""
+	}
+	return strings.TrimSpace(comment)
 }
 
 // Names are the names of all templates.
