@@ -23,7 +23,14 @@ type ExecuteRequest struct {
 	By         string   `json:"triggered_by,omitempty" maxLength:"200" doc:"On behalf of whom. Defaults to who asks."`
 	Trigger    string   `json:"trigger_type,omitempty" enum:"manual,scheduled,webhook,event" doc:"Defaults to manual."`
 	Project    string   `json:"project,omitempty" maxLength:"200" doc:"A project whose processed items the execution counts: itself, or what the pipeline's progress.items names."`
+	Until      string   `json:"until,omitempty" maxLength:"300" doc:"A step at the top level of the pipeline: it runs with the steps before it, those of the same stream and the handlers. All other steps are skipped: not asked for. Not with job_id."`
+	Seed       *Seed    `json:"seed,omitempty"`
 	Priority   int      `json:"priority,omitempty" minimum:"-1000" maximum:"1000" doc:"Higher ones come first."`
+}
+
+// Seed names an execution whose results a new one begins with.
+type Seed struct {
+	Execution string `json:"execution_id" minLength:"1" maxLength:"36" doc:"One that has ended. What completed in it is taken over by the id of the step, also where the step or its parameters are others now; with until only for the steps before that one. Not with job_id."`
 }
 
 // Started is a started execution.
@@ -64,13 +71,19 @@ func (s *server) execute(ctx context.Context, in *executeInput) (*made[Started],
 	}
 	launch := pipeline.Launch{Workflow: b.Workflow, Version: b.Version, Document: b.Definition, Action: b.Action, Role: who.Role.String()}
 	launch.Trigger, launch.Actor, launch.Key, launch.KeyHash, launch.Priority = by, actor, key, hash, b.Priority
-	launch.Project = b.Project
+	launch.Project, launch.Until = b.Project, b.Until
+	if b.Seed != nil {
+		launch.Given = b.Seed.Execution
+	}
 	if b.Job == "" {
 		launch.Params = b.Params
 		return s.started(ctx)(s.o.Pipelines.Launch(ctx, launch))
 	}
 	if b.Version != 0 {
 		return nil, stepwell.Invalid("leave it out, or give workflow_id", "workflow_version goes with workflow_id: what a job starts is the job's matter")
+	}
+	if b.Until != "" || b.Seed != nil {
+		return nil, stepwell.Invalid("start what the job starts by workflow_id", "until and seed do not go with job_id")
 	}
 	if b.Workflow != "" || b.Definition != nil || b.Action != "" {
 		return nil, stepwell.Invalid("give exactly one of job_id, workflow_id, workflow_definition and action_type", "the request says more than one thing to run")

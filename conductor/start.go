@@ -35,6 +35,11 @@ type Request struct {
 	// Reuse are the ids of executions that have ended: the new one takes over the longest beginning that PreviewReuse finds. Defaults to
 	// none.
 	Reuse []string
+	// Until is a step at the top level: it, the steps before it and the handlers run, all others are skipped. Defaults to all steps.
+	Until string
+	// Given is an execution that has ended: what completed in it is taken over by key, whatever the steps did there; with Until only
+	// for steps before that one. Not with Reuse. Defaults to none.
+	Given string
 	// Row is filled in with the row of a new execution, as it is when the execution is durable. Defaults to nowhere.
 	Row      *store.Execution
 	seeds    []engine.Seed
@@ -96,6 +101,9 @@ func (c *Conductor) newLive(ctx context.Context, req *Request) (*live, json.RawM
 	raw, err := c.record(ctx, id, req, params)
 	if err == nil {
 		err = c.takeOver(ctx, id, req, params)
+	}
+	if err == nil {
+		err = c.part(ctx, req)
 	}
 	if err != nil {
 		c.o.Secrets.Forget(id)

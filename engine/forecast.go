@@ -54,6 +54,22 @@ func (r *Run) Beginning() (seeds []Seed) {
 	return seeds
 }
 
+// Completed lists the results of the steps at the top level that completed with all that is inside them and have added no steps, for an
+// execution with another plan. The caller fills in outputs.
+func (r *Run) Completed() (seeds []Seed) {
+	if r.main == nil {
+		return nil
+	}
+	for i := range r.plan.Graph.Steps {
+		p := place{r.main, int32(i)}
+		if n := p.node(); n.status != stepwell.StepCompleted || n.lost() || slices.ContainsFunc(r.main.extra, func(x spawned) bool { return x.by == p.idx() }) {
+			continue
+		}
+		seeds = append(seeds, r.result(p, Seed{Key: p.key()}))
+	}
+	return seeds
+}
+
 // PreviewRetry returns the effects of a retry of this execution (see Seeds).
 func (r *Run) PreviewRetry(from string) (*Forecast, error) {
 	w, err := r.retried(from)
