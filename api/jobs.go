@@ -51,6 +51,8 @@ func (j *jobs) serve(s *server) {
 	handle(s, "schedule.trigger", j.trigger, one)
 	handle(s, "schedule.next", j.next, one)
 	handle(s, "schedule.backfill", j.backfill, one)
+	handle(s, "schedule.fires", j.fires)
+	handle(s, "schedule.preview", j.preview)
 	handle(s, "schedule.firings", j.listFirings, listed[Firing](s, "FiringList", "firings"))
 }
 

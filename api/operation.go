@@ -87,6 +87,8 @@ func operations() []operation {
 		{"schedule.next", "GET", prefix + "/scheduler/jobs/{job_id}/next-runs", viewer, 0, "Lists the next times of a job"},
 		{"schedule.backfill", "POST", prefix + "/scheduler/jobs/{job_id}/backfill", operator, changes, "Fires a job for the times of a range that has passed"},
 		{"schedule.firings", "GET", prefix + "/scheduler/jobs/{job_id}/firings", viewer, 0, "Lists what became of the times of a job: ran, caught up, dropped, refused"},
+		{"schedule.fires", "GET", prefix + "/scheduler/fires", viewer, 0, "Lists the times to come of all jobs within a range, and the changes of clocks"},
+		{"schedule.preview", "POST", prefix + "/scheduler/preview", viewer, 0, "Tells in words when a schedule that is being written fires, and its next times"},
 
 		{"webhook.create", "POST", prefix + "/webhooks", editor, changes | creates, "Makes a webhook; its secret is shown once"},
 		{"webhook.list", "GET", prefix + "/webhooks", viewer, 0, "Lists webhooks"},
