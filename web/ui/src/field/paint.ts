@@ -1,0 +1,48 @@
+// The colours of a field, read from the tokens.
+import { useEffect, useMemo, useState } from "react"
+import { lookOf } from "../states"
+import type { Paint } from "./raster"
+
+const alert = new Set(["failed", "timed_out", "running", "retrying", "waiting"])
+
+/** useTheme counts the changes of colours. */
+export function useTheme(): number {
+  const [count, set] = useState(0)
+  useEffect(() => {
+    const more = () => set((n) => n + 1)
+    const dark = window.matchMedia("(prefers-color-scheme: dark)")
+    window.addEventListener("stepwell-theme", more)
+    dark.addEventListener("change", more)
+    return () => {
+      window.removeEventListener("stepwell-theme", more)
+      dark.removeEventListener("change", more)
+    }
+  }, [])
+  return count
+}
+
+/** usePaint gives the colours for the values of a status column. */
+export function usePaint(states: string[]): Paint {
+  const theme = useTheme()
+  const names = states.join()
+  return useMemo(() => readPaint(names ? names.split(",") : []), [names, theme])
+}
+
+export function readPaint(states: string[]): Paint {
+  const style = getComputedStyle(document.documentElement)
+  const token = (name: string) => style.getPropertyValue(name).trim()
+  return {
+    fill: states.map((s) => (s === "absent" ? undefined : token(lookOf(s).token))),
+    loud: states.map((s) => alert.has(s)),
+    ground: token("--ground"), line: token("--line-strong"), text: token("--text"), quiet: token("--quiet"), accent: token("--accent"),
+    font: token("--mono"),
+  }
+}
+
+/** inkOn is black or white, whichever is read better on a colour #rrggbb. */
+export function inkOn(colour: string): string {
+  const n = parseInt(colour.slice(1), 16)
+  const linear = (v: number) => (v / 255 <= 0.04045 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4)
+  const light = 0.2126 * linear(n >> 16) + 0.7152 * linear((n >> 8) & 255) + 0.0722 * linear(n & 255)
+  return light > 0.179 ? "#000000" : "#ffffff"
+}

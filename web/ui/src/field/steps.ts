@@ -1,0 +1,109 @@
+// All steps of an execution as arrays, by index. Pure.
+import type { Table, Values } from "./columns"
+
+export interface Steps {
+  version: number
+  n: number
+  /** Milliseconds since 1970 from which start counts. */
+  began: number
+  /** The names of the values of status. */
+  states: string[]
+  workers: string[]
+  status: Uint8Array
+  attempt: Uint8Array
+  layer: Uint32Array
+  pos: Uint32Array
+  /** Milliseconds after began, plus 1; 0: not started. */
+  start: Uint32Array
+  /** Milliseconds; 0: not ended. */
+  duration: Uint32Array
+  lane: Uint32Array
+  /** Index of the step around it, plus 1; 0: none. */
+  parent: Uint32Array
+  worker: Uint16Array
+  /** Step i depends on edges[first[i]] … edges[first[i + 1] - 1]. */
+  first: Uint32Array
+  edges: Uint32Array
+}
+
+/** join makes the steps of the tables of successive rows. A column that is missing is all zeros. */
+export function join(tables: Table[]): Steps {
+  const head = tables[0]!.header
+  const n = tables.reduce((sum, t) => sum + t.header.rows, 0)
+  const wide = (name: string) => gather(tables, name, new Uint32Array(n))
+  const steps: Steps = {
+    version: Math.min(...tables.map((t) => t.header.version)), n, began: head.began ?? 0, states: head.states ?? [], workers: tables.at(-1)!.header.workers ?? [],
+    status: gather(tables, "status", new Uint8Array(n)), attempt: gather(tables, "attempt", new Uint8Array(n)), worker: gather(tables, "worker", new Uint16Array(n)),
+    layer: wide("layer"), pos: wide("pos"), start: wide("start"), duration: wide("duration"), lane: wide("lane"), parent: wide("parent"),
+    first: new Uint32Array(n + 1), edges: new Uint32Array(0),
+  }
+  connect(steps, tables)
+  return steps
+}
+
+function gather<T extends Values>(tables: Table[], name: string, into: T): T {
+  let at = 0
+  for (const t of tables) {
+    const values = t.column(name)
+    if (values) into.set(values.subarray(0, t.header.rows), at)
+    at += t.header.rows
+  }
+  return into
+}
+
+// connect turns degrees and distances into indexes; edges that lead nowhere are left out.
+function connect(steps: Steps, tables: Table[]) {
+  let total = 0
+  for (const t of tables) total += t.column("edges")?.length ?? 0
+  const edges = new Uint32Array(total)
+  let at = 0
+  let i = 0
+  for (const t of tables) {
+    const degree = t.column("degree")
+    const distance = t.column("edges")
+    let from = 0
+    for (let row = 0; row < t.header.rows; row++, i++) {
+      steps.first[i] = at
+      for (let k = degree?.[row] ?? 0; k > 0 && distance && from < distance.length; k--) {
+        const to = (i - distance[from++]!) >>> 0
+        if (to < steps.n && to !== i) edges[at++] = to
+      }
+    }
+  }
+  steps.first[steps.n] = at
+  steps.edges = edges.subarray(0, at)
+}
+
+/** codeOf is the value of a status; -1 if no step can have it. */
+export const codeOf = (steps: Pick<Steps, "states">, state: string) => steps.states.indexOf(state)
+
+/** countStates counts the steps by state; those that are absent are not counted. */
+export function countStates(steps: Pick<Steps, "states" | "status">): Record<string, number> {
+  const counts = new Uint32Array(256)
+  for (const s of steps.status) counts[s]!++
+  const out: Record<string, number> = {}
+  steps.states.forEach((name, i) => { if (counts[i] && name !== "absent") out[name] = counts[i]! })
+  return out
+}
+
+/** nextIn finds the next step whose status is one of some, in a direction, from an index on, round and round; -1: there is none. */
+export function nextIn(status: Uint8Array, wanted: boolean[], from: number, by: 1 | -1): number {
+  const n = status.length
+  let i = from
+  for (let k = 0; k < n; k++) {
+    i += by
+    if (i >= n) i = 0
+    if (i < 0) i = n - 1
+    if (wanted[status[i]!]) return i
+  }
+  return -1
+}
+
+/** select lists the steps whose status is one of some, in order of index; absent ones never. */
+export function select(steps: Steps, wanted: (state: string) => boolean): Uint32Array {
+  const ok = steps.states.map((s) => s !== "absent" && wanted(s))
+  const out = new Uint32Array(steps.n)
+  let at = 0
+  for (let i = 0; i < steps.n; i++) if (ok[steps.status[i]!]) out[at++] = i
+  return out.subarray(0, at)
+}

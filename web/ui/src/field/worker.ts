@@ -1,0 +1,27 @@
+// Decodes, arranges and indexes the steps of an execution beside the page, so that it never waits for it.
+import { decode, type Table } from "./columns"
+import { arrange, type Layout, type Spec } from "./layouts"
+import { join, type Steps } from "./steps"
+
+export type Ask = { id: number; tables: ArrayBuffer[] } | { id: number; spec: Spec }
+export type Answer = { id: number; steps: Steps } | { id: number; layout: Layout } | { id: number; error: string }
+
+let steps: Steps | undefined
+
+const buffersOf = (of: object): ArrayBuffer[] => [...new Set(Object.values(of).filter((v) => ArrayBuffer.isView(v)).map((v) => v.buffer as ArrayBuffer))]
+
+self.onmessage = ({ data }: MessageEvent<Ask>) => {
+  const answer = (a: Answer, transfer: ArrayBuffer[] = []) => (self as unknown as Worker).postMessage(a, transfer)
+  try {
+    if ("tables" in data) {
+      steps = join(data.tables.map((b): Table => decode(b)))
+      answer({ id: data.id, steps }) // copied: the worker keeps its own for layouts
+      return
+    }
+    if (!steps) throw new Error("there are no steps to arrange yet")
+    const layout = arrange(steps, data.spec)
+    answer({ id: data.id, layout }, [...buffersOf(layout), ...buffersOf(layout.index)])
+  } catch (err) {
+    answer({ id: data.id, error: err instanceof Error ? err.message : String(err) })
+  }
+}
