@@ -78,7 +78,7 @@ export class Server {
 
   /** run starts an execution of a definition (an object), and waits for its end unless that is false. */
   async run(definition: object, params: object = {}, wait = true): Promise<any> {
-    const x = await this.ask("POST", "/execute", { definition, params })
+    const x = await this.ask("POST", "/execute", { workflow_definition: definition, params })
     if (!wait) return x
     let now = x
     await this.until(async () => {

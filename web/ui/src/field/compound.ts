@@ -2,14 +2,17 @@
 import type { Boxes } from "./pick"
 import { codeOf, type Steps } from "./steps"
 
-export const size = { w: 144, h: 30, head: 24, pad: 10, between: 56, beside: 10, row: 10 }
+/** Sizes of boxes and of the room between them: in and between the columns of a layer, and between layers. */
+export interface Sizes { w: number; h: number; head: number; pad: number; between: number; beside: number; row: number }
+
+export const stepSize: Sizes = { w: 144, h: 30, head: 24, pad: 10, between: 56, beside: 10, row: 10 }
 
 /** A layer is folded into several columns only if it has more boxes than this. */
 const tall = 16
 const aspect = 1.7
 
 /** arrangeGraph places boxes by layer and position within the step around them. Steps around each other in a circle are left out. */
-export function arrangeGraph(steps: Steps, b: Boxes) {
+export function arrangeGraph(steps: Steps, b: Boxes, size: Sizes = stepSize) {
   const { first, items } = children(steps)
   const order: number[] = [0] // of parents, as the column has them: the step's index plus 1, the outermost 0
   for (let at = 0; at < order.length; at++) {
@@ -18,7 +21,7 @@ export function arrangeGraph(steps: Steps, b: Boxes) {
   }
   for (let at = order.length - 1; at >= 0; at--) {
     const p = order[at]!
-    const inner = place(steps, b, items.subarray(first[p]!, first[p + 1]!), (i) => first[i + 1]! < first[i + 2]!)
+    const inner = place(steps, b, items.subarray(first[p]!, first[p + 1]!), (i) => first[i + 1]! < first[i + 2]!, size)
     if (p > 0) {
       b.w[p - 1] = Math.max(size.w, inner.w + 2 * size.pad)
       b.h[p - 1] = inner.h + size.head + size.pad
@@ -57,9 +60,9 @@ function children(steps: Steps) {
 }
 
 // place arranges the steps inside one, in columns from the left: their places are relative to it. It gives the size that they take.
-function place(steps: Steps, b: Boxes, kids: Uint32Array, has: (i: number) => boolean): { w: number; h: number } {
+function place(steps: Steps, b: Boxes, kids: Uint32Array, has: (i: number) => boolean, size: Sizes): { w: number; h: number } {
   for (const i of kids) if (!has(i)) [b.w[i], b.h[i]] = [size.w, size.h]
-  const most = heightFor(steps, b, kids)
+  const most = heightFor(steps, b, kids, size)
   const columns: { from: number; to: number; w: number; h: number; x: number }[] = []
   let [x, y, w, from] = [0, 0, 0, 0]
   for (let k = 0; k <= kids.length; k++) {
@@ -83,7 +86,7 @@ function place(steps: Steps, b: Boxes, kids: Uint32Array, has: (i: number) => bo
 }
 
 // heightFor is how high a column may become, so that the whole is about as wide as a screen.
-function heightFor(steps: Steps, b: Boxes, kids: Uint32Array): number {
+function heightFor(steps: Steps, b: Boxes, kids: Uint32Array, size: Sizes): number {
   let [low, high] = [tall * (size.h + size.row), 0]
   let y = 0
   for (let k = 0; k < kids.length; k++) {
@@ -94,13 +97,13 @@ function heightFor(steps: Steps, b: Boxes, kids: Uint32Array): number {
   if (high <= low) return Infinity
   for (let round = 0; round < 16 && high - low > size.h; round++) {
     const mid = (low + high) / 2
-    if (widthAt(steps, b, kids, mid) > mid * aspect) low = mid
+    if (widthAt(steps, b, kids, mid, size) > mid * aspect) low = mid
     else high = mid
   }
   return high
 }
 
-function widthAt(steps: Steps, b: Boxes, kids: Uint32Array, most: number): number {
+function widthAt(steps: Steps, b: Boxes, kids: Uint32Array, most: number, size: Sizes): number {
   let [x, y, w] = [0, 0, 0]
   for (let k = 0; k < kids.length; k++) {
     const i = kids[k]!

@@ -17,7 +17,7 @@ export function gestures(el: HTMLElement, acts: Acts): () => void {
     return { x: e.clientX - box.left, y: e.clientY - box.top }
   }
   const down = (e: PointerEvent) => {
-    if (e.button !== 0 || (e.target as Element).closest("button, a")) return
+    if (e.button !== 0) return
     held.set(e.pointerId, place(e))
     moved = 0
     acts.hover(-1, -1)
@@ -43,7 +43,8 @@ export function gestures(el: HTMLElement, acts: Acts): () => void {
   const up = (e: PointerEvent) => {
     const was = held.get(e.pointerId)
     held.delete(e.pointerId)
-    if (was && moved <= 3 && e.type === "pointerup") acts.click(was.x, was.y)
+    // Elements in the field have clicks of their own.
+    if (was && moved <= 3 && e.type === "pointerup" && !(e.target as Element).closest("button, a")) acts.click(was.x, was.y)
   }
   const leave = () => { if (held.size === 0) acts.hover(-1, -1) }
   const wheel = (e: WheelEvent) => {

@@ -4,7 +4,7 @@ import { useSearchParams } from "../url"
 import { gestures } from "./gestures"
 import { drawChosen, drawLabels } from "./labels"
 import type { Names } from "./names"
-import { at, boundsOf, type Bounds } from "./pick"
+import { at, boundsOf, inside, type Bounds } from "./pick"
 import { draw, heightOf, type Paint, type Scene, type View } from "./raster"
 import { neighbour } from "./walk"
 import { fit, formatView, pan, parseView, reveal, zoom } from "./view"
@@ -22,8 +22,20 @@ interface Props {
   timeline?: boolean
   /** Written above the field for a view: a ruler, for instance. */
   above?: (view: View, width: number) => ReactNode
+  /** Elements for the boxes in view, in their own coordinates, where they are few and large enough. */
+  layer?: (visible: number[]) => ReactNode
   /** What is said of the step under the pointer. */
   tip: (index: number) => ReactNode
+}
+
+const maxElements = 250
+
+// slow notes when a frame was drawn while moving, and says whether one of twenty frames takes more than 50 ms.
+function slow(times: number[], now: number): boolean {
+  times.push(now)
+  if (times.length > 60) times.shift()
+  const gaps = times.slice(1).map((t, i) => t - times[i]!).filter((d) => d < 200).sort((a, b) => a - b)
+  return gaps.length > 40 && gaps[Math.floor(gaps.length * 0.95)]! > 50
 }
 
 export function FieldView(p: Props) {
@@ -76,7 +88,11 @@ export function FieldView(p: Props) {
     if (next.x !== view.x || next.y !== view.y || next.sx !== view.sx) move(() => next)
   }, [p.selected, p.scene, view, size, move])
 
+  const elements = p.layer && view && view.sx >= 0.4 ? inside(p.scene.layout, p.scene.layout.index, view.x, view.y, view.x + size.width / view.sx, view.y + size.height / view.sy, maxElements + 1) : []
+  const bare = elements.length > 0 && elements.length <= maxElements
+
   const frames = useRef<number[]>([])
+  const drawn = useRef<View>(undefined)
   useLayoutEffect(() => {
     const el = canvas.current
     if (!el || !view || size.width === 0) return
@@ -85,20 +101,17 @@ export function FieldView(p: Props) {
       const [w, h] = [Math.round(size.width * ratio), Math.round(size.height * ratio)]
       if (el.width !== w || el.height !== h) [el.width, el.height] = [w, h]
       const ctx = el.getContext("2d", { alpha: false, willReadFrequently: inMemory })!
-      const { labelled, mode } = draw(ctx, p.scene, view, p.paint, ratio)
+      const { labelled, mode } = draw(ctx, bare ? { ...p.scene, bare } : p.scene, view, p.paint, ratio)
       if (labelled.length > 0) drawLabels(ctx, p.scene, view, p.paint, ratio, labelled, { states: p.states, cards: p.cards ?? false }, p.names)
       drawChosen(ctx, p.scene, view, p.paint, ratio, p.selected)
       el.dataset.mode = mode
       el.dataset.drawn = String(Number(el.dataset.drawn ?? 0) + 1)
       // Browsers whose canvas is on a slow graphics card are quicker in memory.
-      const times = frames.current
-      times.push(now)
-      if (times.length > 40) times.shift()
-      const gaps = times.slice(1).map((t, i) => t - times[i]!).filter((d) => d < 400).sort((a, b) => a - b)
-      if (!inMemory && gaps.length > 30 && gaps[Math.floor(gaps.length * 0.95)]! > 150) setInMemory(true)
+      if (drawn.current !== view && slow(frames.current, now)) setInMemory(true)
+      drawn.current = view
     })
     return () => cancelAnimationFrame(frame)
-  }, [p.scene, p.paint, p.states, p.selected, p.names, p.cards, view, size, names, inMemory])
+  }, [p.scene, p.paint, p.states, p.selected, p.names, p.cards, view, size, names, inMemory, bare])
 
   const under = useCallback((x: number, y: number) => {
     const { p, view } = latest.current
@@ -151,6 +164,7 @@ export function FieldView(p: Props) {
       {p.above && view && p.above(view, size.width)}
       <div ref={host} className="field-host" role="application" tabIndex={0} aria-label={`${p.label}. Arrow keys move between steps, plus and minus zoom, 0 shows everything, T shows a table`} onKeyDown={key}>
         <canvas key={String(inMemory)} ref={canvas} aria-hidden="true" />
+        {bare && view && <div className="field-layer" style={{ transform: `translate(${-view.x * view.sx}px, ${-view.y * view.sy}px) scale(${view.sx})` }}>{p.layer!(elements)}</div>}
         {tip && <div className="field-tip" style={{ left: Math.min(tip.x + 14, size.width - 220), top: Math.min(tip.y + 14, size.height - 60) }}>{p.tip(tip.index)}</div>}
       </div>
       <div className="field-buttons">

@@ -25,6 +25,8 @@ export interface Scene {
   edges?: Uint32Array
   /** Steps that a filter leaves out are drawn faint. */
   dim?: Uint8Array
+  /** Boxes are elements above the canvas: only frames and edges are drawn. */
+  bare?: boolean
 }
 
 export interface Drawn {
@@ -40,7 +42,7 @@ const maxLabels = 500
 export function draw(ctx: CanvasRenderingContext2D, scene: Scene, view: View, paint: Paint, ratio: number): Drawn {
   const { width, height } = ctx.canvas
   const v = { x: view.x, y: view.y, sx: view.sx * ratio, sy: view.sy * ratio }
-  if (heightOf(scene.layout) * view.sy < 4) {
+  if (heightOf(scene.layout) * view.sy < 4 && !scene.bare) {
     pixels(ctx, scene, v, paint, width, height, Math.round(3 * ratio))
     return { labelled: [], mode: "pixels" }
   }
@@ -51,6 +53,7 @@ export function draw(ctx: CanvasRenderingContext2D, scene: Scene, view: View, pa
   const frames = new Set<number>(seen.length > 50_000 ? [] : scene.layout.frames)
   drawFrames(ctx, scene, v, paint, seen, frames)
   if (scene.edges && seen.length <= maxEdges) drawEdges(ctx, scene, v, paint, seen, ratio)
+  if (scene.bare) return { labelled: [], mode: "boxes" }
   drawBoxes(ctx, scene, v, paint, seen, frames)
   const boxes = seen.filter((i) => !frames.has(i) && scene.layout.w[i]! * view.sx >= 24)
   return { labelled: heightOf(scene.layout) * view.sy >= 12 && boxes.length <= maxLabels ? seen.filter((i) => frames.has(i)).concat(boxes) : [], mode: "boxes" }

@@ -11,4 +11,5 @@ export interface Screen {
 
 export const screens: Screen[] = [
   { path: "/", title: "Home", rail: { icon: "⌂", key: "h" }, load: () => import("./home/Home") },
+  { path: "/executions/:id/:tab?", title: "Execution", load: () => import("./execution/Execution") },
 ]

@@ -1,0 +1,152 @@
+import { useCallback, useEffect, useMemo, useRef, useState } from "react"
+import { Link, useLocation } from "wouter"
+import { formatSearch, parseSearch, useSearchParams, type Search } from "../../url"
+import { useKeys } from "../../keys"
+import { Loaded } from "../../parts/Loading"
+import { Problem, type Schemas } from "../../api/client"
+import { complain, say } from "../../parts/Toasts"
+import { ended, lookOf } from "../../states"
+import { Names } from "../../field/names"
+import { nextIn } from "../../field/steps"
+import { LogView } from "../../log/LogView"
+import { useDetail, useField, useGraph, useLiveExecution } from "./ask"
+import { Events } from "./Events"
+import { FanTab, WaterfallTab } from "./FieldTabs"
+import { GraphTab } from "./GraphTab"
+import { Counts, Header } from "./Header"
+import { PageContext, tabs, type PageState, type Tab } from "./page"
+import { Side } from "./Side"
+import { StepTable } from "./StepTable"
+import { Why } from "./Why"
+import "./execution.css"
+
+/** Execution is the page of one execution. */
+export default function Execution({ params }: { params: Record<string, string | undefined> }) {
+  const detail = useDetail(params.id!)
+  return (
+    <Loaded of={detail} lines={10}>
+      {(x) => <Page key={x.execution_id} x={x} tab={params.tab ?? "graph"} />}
+    </Loaded>
+  )
+}
+
+function Page({ x, tab }: { x: Schemas["ExecutionDetail"]; tab: string }) {
+  const id = x.execution_id
+  const page = usePageState(x)
+  const { goTo, step, live } = page
+  useEffect(() => { document.title = `${lookOf(x.status).word} · ${x.pipeline} · Stepwell` }, [x.status, x.pipeline, tab])
+  usePageKeys(page)
+  const graph = useGraph(id, [])
+  if (tab === "log") return (
+    <PageContext value={page}>
+      <div className="log-page">
+        <header>
+          <Link href={`/executions/${id}${step ? `?step=${encodeURIComponent(step)}` : ""}`}>← {x.pipeline}</Link>
+          <h1 className="clip">{step ? <>Log of <span className="mono">{step}</span></> : "Log"}</h1>
+          {step && <button type="button" className="button" data-kind="bare" onClick={() => page.select(undefined)}>all steps</button>}
+        </header>
+        <LogView key={step ?? ""} execution={id} step={step} live={!ended(x.status)} version={graph.data?.version ?? 0} started={x.started_at} onStep={(s) => page.select(s)} />
+      </div>
+    </PageContext>
+  )
+  const shown = tabs.find((t) => t === tab) ?? "graph"
+  return (
+    <PageContext value={page}>
+      <div className="x" data-side={step !== undefined || undefined}>
+        <Header />
+        <Counts />
+        {x.error && step === undefined && <Failure of={x} />}
+        <nav className="tabs x-tabs" aria-label="Views">
+          {tabs.map((t) => <a key={t} href={`executions/${id}/${t}`} aria-current={t === shown ? "page" : undefined} onClick={(e) => { if (!e.metaKey && !e.ctrlKey) { e.preventDefault(); goTo(t, { z: undefined }) } }}>{t}</a>)}
+          <a href={`executions/${id}/log`} onClick={(e) => { if (!e.metaKey && !e.ctrlKey) { e.preventDefault(); goTo("log") } }}>log</a>
+        </nav>
+        <div className="x-body">
+          <div className="x-main">
+            {shown === "graph" && <GraphTab />}
+            {shown === "waterfall" && <WaterfallTab />}
+            {shown === "fan" && <FanTab />}
+            {shown === "table" && <StepTable />}
+            {shown === "events" && <Events />}
+          </div>
+          {step !== undefined && <Side key={step} step={step} />}
+        </div>
+        <span className="hidden-text" role="status">{live.beat > 0 ? lookOf(x.status).word : ""}</span>
+      </div>
+    </PageContext>
+  )
+}
+
+// Failure says why the whole execution failed; the step that is the cause is one click away.
+function Failure({ of: x }: { of: Schemas["ExecutionDetail"] }) {
+  return (
+    <details className="x-failure">
+      <summary><strong>{x.error!.message}</strong>{x.error!.hint ? <span className="quiet"> {x.error!.hint}</span> : null}</summary>
+      <Why state={x.status} />
+    </details>
+  )
+}
+
+function usePageState(x: Schemas["ExecutionDetail"]): PageState {
+  const id = x.execution_id
+  const [search, setSearch] = useSearchParams()
+  const [, navigate] = useLocation()
+  const live = useLiveExecution(id, x.status)
+  const graph = useGraph(id, [])
+  const field = useField(id, live.beat, graph.data !== undefined || graph.error !== null)
+  const names = useMemo(() => new Names(id), [id])
+  useEffect(() => () => names.close(), [names])
+  const step = search.step
+  const [index, setIndex] = useState(-1)
+  const select = useCallback((key: string | undefined) => setSearch({ step: key, line: undefined }, { push: true }), [setSearch])
+  const selectIndex = useCallback((i: number) => {
+    setIndex(i)
+    names.find(i).then((s) => { if (s) select(s.step_id) }, complain)
+  }, [names, select])
+  useEffect(() => {
+    if (step === undefined) {
+      setIndex(-1)
+      return
+    }
+    let stale = false
+    names.locate(step).then((i) => { if (!stale) setIndex(i) }, (err: unknown) => { if (!(err instanceof Problem && err.status === 0)) complain(err) })
+    return () => { stale = true }
+  }, [step, names])
+  const goTo = useCallback((tab: Tab | "log", change: Search = {}) => {
+    navigate(`/executions/${id}/${tab}${formatSearch({ ...parseSearch(window.location.search), ...change })}`)
+  }, [navigate, id])
+  const states = useMemo(() => search.state?.split(",").filter(Boolean) ?? [], [search.state])
+  return { id, x, live, field, names, search, setSearch, step, index, select, selectIndex, states, goTo }
+}
+
+function usePageKeys(page: PageState) {
+  const { field, index, selectIndex, select, setSearch, goTo, step, search } = page
+  const before = useRef("graph")
+  const jump = (by: 1 | -1, wanted: (state: string) => boolean, none: string) => {
+    if (!field.steps) return
+    const next = nextIn(field.steps.status, field.steps.states.map(wanted), index < 0 && by < 0 ? 0 : index, by)
+    if (next < 0) say(none)
+    else selectIndex(next)
+  }
+  const lost = (s: string) => s === "failed" || s === "timed_out"
+  const there = (s: string) => s !== "absent"
+  useKeys([
+    { keys: "]", does: "Next failure", act: () => jump(1, lost, "No step has failed.") },
+    { keys: "[", does: "Previous failure", act: () => jump(-1, lost, "No step has failed.") },
+    { keys: "j", does: "Next step", act: () => jump(1, there, "There is no step.") },
+    { keys: "k", does: "Previous step", act: () => jump(-1, there, "There is no step.") },
+    { keys: "t", does: "The same as a table, and back", act: () => {
+      const now = /\/executions\/[^/]+\/(\w+)/.exec(window.location.pathname)?.[1] ?? "graph"
+      if (now !== "table") before.current = now
+      goTo(now === "table" ? (before.current as Tab) : "table", { z: undefined })
+    } },
+    { keys: "l", does: "Log of the step, or of all", act: () => (step === undefined ? goTo("log") : setSearch({ side: "log" })) },
+    { keys: "w", does: "Why", act: () => {
+      const why = document.querySelector<HTMLElement>(".x-why")
+      why?.closest("details")?.setAttribute("open", "")
+      why?.setAttribute("tabindex", "-1")
+      why?.focus()
+    } },
+    { keys: "Escape", does: "Close the step, or the filter", act: () => (step !== undefined ? select(undefined) : search.state ? setSearch({ state: undefined }) : undefined) },
+    ...(["graph", "waterfall", "fan", "table", "events"] as const).map((tab, i) => ({ keys: String(i + 1), does: `Show ${tab}`, act: () => goTo(tab, { z: undefined }) })),
+  ])
+}

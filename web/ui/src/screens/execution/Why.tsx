@@ -1,0 +1,44 @@
+import { useState } from "react"
+import { Loaded } from "../../parts/Loading"
+import { Button } from "../../parts/Button"
+import { useRefusal } from "../../me"
+import { ended } from "../../states"
+import { AgainDialog, Approval, type Again } from "./Actions"
+import { useApprovals, useWhy } from "./ask"
+import { Linked } from "./Linked"
+import { usePage } from "./page"
+
+/** Why says in sentences why something is in its state, and what can be done about it. */
+export function Why({ step, state }: { step?: string; state: string }) {
+  const { id, x, select } = usePage()
+  const why = useWhy(id, step)
+  const approvals = useApprovals(id, state === "waiting")
+  const refused = useRefusal("operator")
+  const [again, setAgain] = useState<Again | undefined>()
+  const question = approvals.data?.find((a) => a.step_id === step)
+  const lost = ["failed", "timed_out", "cancelled"].includes(state)
+  return (
+    <section className="x-why" aria-label="Why">
+      <Loaded of={why} lines={2}>
+        {(w) => (
+          <ul>
+            {w.reasons.map((r, i) => (
+              <li key={i}>
+                <span><Linked text={r.message} /></span>
+                {r.steps.filter((s) => s !== step).slice(0, 20).map((s) => <button key={s} type="button" className="x-step-link mono" onClick={() => select(s)}>{s}</button>)}
+                {r.steps.length > 20 && <span className="quiet"> and {r.steps.length - 20} more</span>}
+              </li>
+            ))}
+            {w.reasons.length === 0 && <li className="quiet">There is nothing to explain.</li>}
+          </ul>
+        )}
+      </Loaded>
+      <div className="row">
+        {question && <Approval of={question} />}
+        {lost && step && ended(x.status) && <Button refused={refused} onClick={() => setAgain({ kind: "retry" })}>Retry what did not complete…</Button>}
+        {step && (lost || state === "completed") && <Button refused={refused} onClick={() => setAgain({ kind: "restart", step, failed: false })}>Restart from here…</Button>}
+      </div>
+      {again && <AgainDialog again={again} onClose={() => setAgain(undefined)} />}
+    </section>
+  )
+}

@@ -1,0 +1,36 @@
+// What the parts of the page share.
+import { createContext, useContext } from "react"
+import type { Schemas } from "../../api/client"
+import type { FieldState, Live } from "./ask"
+import type { Names } from "../../field/names"
+import type { Search } from "../../url"
+
+export const tabs = ["graph", "waterfall", "fan", "table", "events"] as const
+export type Tab = (typeof tabs)[number]
+
+export interface PageState {
+  id: string
+  x: Schemas["ExecutionDetail"]
+  live: Live
+  field: FieldState
+  names: Names
+  search: Search
+  setSearch: (change: Search, how?: { push?: boolean }) => void
+  /** The key of the selected step, and its index; −1: none, or not known yet. */
+  step: string | undefined
+  index: number
+  select: (key: string | undefined) => void
+  selectIndex: (index: number) => void
+  /** States that the filter leaves; empty: all. */
+  states: string[]
+  goTo: (tab: Tab | "log", change?: Search) => void
+}
+
+export const PageContext = createContext<PageState | null>(null)
+
+/** usePage is the page around a part of it. */
+export function usePage(): PageState {
+  const page = useContext(PageContext)
+  if (!page) throw new Error("this part stands outside the page of an execution")
+  return page
+}
