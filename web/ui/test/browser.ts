@@ -1,6 +1,6 @@
 // A real Chromium. Whatever a page says on its console, every violation of its policy, and every request to another origin fails the test.
 import AxeBuilder from "@axe-core/playwright"
-import { chromium, type Browser, type BrowserContext, type Page } from "playwright-core"
+import { chromium, type Browser, type BrowserContext, type Locator, type Page } from "playwright-core"
 import { expect } from "vitest"
 import type { Server } from "./server"
 
@@ -31,6 +31,17 @@ export async function open(server: Server, path = "/", o: Options = {}): Promise
 export async function closeBrowser() {
   await browser?.close()
   browser = undefined
+}
+
+/** looksRight opens a page in both themes and on a phone, waits for what shows that it is there, and runs axe. */
+export async function looksRight(server: Server, path: string, there: (page: Page) => Locator, o: Options = {}) {
+  for (const look of [{ theme: "light" }, { theme: "dark" }, { width: 390, height: 844 }] as const) {
+    const opened = await open(server, path, { ...o, ...look })
+    await there(opened.page).waitFor()
+    await opened.accessible(`${path} ${JSON.stringify(look)}`)
+    if ("width" in look) await opened.fits(path)
+    await opened.close()
+  }
 }
 
 export class Opened {

@@ -58,6 +58,7 @@ export async function send(path: string, init?: RequestInit): Promise<Response> 
 const client = createClient<paths>({
   baseUrl: typeof document === "undefined" ? "" : base.replace(/\/$/, ""),
   credentials: "same-origin",
+  querySerializer: { array: { style: "form", explode: false } }, // status=a,b
 })
 client.use({
   async onResponse({ response }) {

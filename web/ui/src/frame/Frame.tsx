@@ -1,5 +1,6 @@
 import { lazy, Suspense, useEffect, useState, type ReactNode } from "react"
 import { Link, Route, Switch, useLocation } from "wouter"
+import { listen } from "../api/live"
 import { useKeys } from "../keys"
 import { useMe } from "../me"
 import { Skeleton } from "../parts/Loading"
@@ -43,6 +44,7 @@ export function Frame({ badges = {}, search }: { badges?: Record<string, number>
     ...screens.filter((s) => s.rail).map((s) => ({ keys: `g ${s.rail!.key}`, does: `Go to ${s.title}`, act: () => navigate(s.path) })),
     { keys: "?", does: "Show all keys", act: () => setHelp(true) },
   ])
+  useEffect(listen, [])
   if (me.error?.status === 401) return <Login />
   return (
     <div className="frame">

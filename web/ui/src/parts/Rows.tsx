@@ -19,19 +19,37 @@ interface Props<T> {
   onOpen: (row: T) => void
   /** Called when the end comes near: more rows can be asked for. */
   onEnd?: () => void
+  /** Called with the row in the middle of the view. */
+  onView?: (index: number) => void
+  /** With it each row has a box to choose it: by Space, by Shift up to here. */
+  chosen?: ReadonlySet<string>
+  onChoose?: (keys: Set<string>) => void
+  /** What the box of a row is called. */
+  nameOf?: (row: T) => string
   rowHeight?: number
   height?: string
 }
 
 /** Rows is a windowed list: only what is in view is in the page. J and K move, Enter opens. */
-export function Rows<T>({ label, rows, columns, keyOf, selected, onOpen, onEnd, rowHeight = 32, height = "100%" }: Props<T>) {
+export function Rows<T>({ label, rows, columns, keyOf, selected, onOpen, onEnd, onView, chosen, onChoose, nameOf = keyOf, rowHeight = 32, height = "100%" }: Props<T>) {
   const ref = useRef<HTMLDivElement>(null)
   const list = useVirtualizer({ count: rows.length, getScrollElement: () => ref.current, estimateSize: () => rowHeight, overscan: 12 })
   const width = typeof window === "undefined" ? 1440 : window.innerWidth
   const shown = columns.filter((c) => !c.from || width >= c.from)
-  const template = shown.map((c) => c.width).join(" ")
+  const template = (onChoose ? "24px " : "") + shown.map((c) => c.width).join(" ")
   const items = list.getVirtualItems()
   const last = items.at(-1)?.index ?? 0
+  const middle = items[items.length >> 1]?.index ?? 0
+  useEffect(() => { onView?.(middle) }, [middle, onView])
+  const anchor = useRef(0)
+  const choose = (index: number, upTo: boolean) => {
+    const now = new Set(chosen)
+    const on = !now.has(keyOf(rows[index]!))
+    const [from, to] = upTo ? [Math.min(index, anchor.current), Math.max(index, anchor.current)] : [index, index]
+    for (const row of rows.slice(from, to + 1)) on ? now.add(keyOf(row)) : now.delete(keyOf(row))
+    anchor.current = index
+    onChoose?.(now)
+  }
   useEffect(() => {
     if (onEnd && rows.length > 0 && last >= rows.length - 20) onEnd()
   }, [last, rows.length, onEnd])
@@ -43,6 +61,7 @@ export function Rows<T>({ label, rows, columns, keyOf, selected, onOpen, onEnd, 
   return (
     <div ref={ref} className="rows" style={{ height }} role="grid" aria-label={label} aria-rowcount={rows.length + 1}>
       <div className="rows-head" role="row" style={{ gridTemplateColumns: template }}>
+        {onChoose && <div role="columnheader"><input type="checkbox" aria-label="Choose all that are loaded" checked={rows.length > 0 && chosen?.size === rows.length} onChange={(e) => onChoose(new Set(e.target.checked ? rows.map(keyOf) : []))} /></div>}
         {shown.map((c) => <div key={c.title} role="columnheader">{c.title}</div>)}
       </div>
       <div style={{ height: list.getTotalSize(), position: "relative" }} role="rowgroup">
@@ -51,16 +70,22 @@ export function Rows<T>({ label, rows, columns, keyOf, selected, onOpen, onEnd, 
           const key = keyOf(row)
           return (
             <div
-              key={key} role="row" tabIndex={0} data-index={item.index} aria-rowindex={item.index + 2} aria-selected={key === selected} className="rows-row"
+              key={key} role="row" tabIndex={0} data-index={item.index} aria-rowindex={item.index + 2} aria-selected={key === selected || chosen?.has(key) === true} className="rows-row"
               style={{ gridTemplateColumns: template, height: rowHeight, transform: `translateY(${item.start}px)` }}
               onClick={() => onOpen(row)}
               onKeyDown={(e) => {
                 if (e.target !== e.currentTarget) return
                 if (e.key === "Enter") onOpen(row)
+                else if (e.key === " " && onChoose) { e.preventDefault(); choose(item.index, e.shiftKey) }
                 else if (e.key === "j" || e.key === "ArrowDown") { e.preventDefault(); move(item.index, 1) }
                 else if (e.key === "k" || e.key === "ArrowUp") { e.preventDefault(); move(item.index, -1) }
               }}
             >
+              {onChoose && (
+                <div role="gridcell" onClick={(e) => e.stopPropagation()}>
+                  <input type="checkbox" aria-label={`Choose ${nameOf(row)}`} tabIndex={-1} checked={chosen?.has(key) === true} onChange={() => {}} onClick={(e) => choose(item.index, e.shiftKey)} />
+                </div>
+              )}
               {shown.map((c) => <div key={c.title} role="gridcell">{c.show(row)}</div>)}
             </div>
           )

@@ -11,5 +11,6 @@ export interface Screen {
 
 export const screens: Screen[] = [
   { path: "/", title: "Home", rail: { icon: "⌂", key: "h" }, load: () => import("./home/Home") },
+  { path: "/executions", title: "Executions", rail: { icon: "▷", key: "e" }, load: () => import("./executions/Executions") },
   { path: "/executions/:id/:tab?", title: "Execution", load: () => import("./execution/Execution") },
 ]
