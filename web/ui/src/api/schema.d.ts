@@ -332,6 +332,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/executions/{execution_id}/compare/{other_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Compares the steps of two executions by their keys */
+        get: operations["execution.compare"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/executions/{execution_id}/definition": {
         parameters: {
             query?: never;
@@ -381,6 +398,26 @@ export interface paths {
          * @description Binary: SWC1, the length of a JSON header (schema FieldHeader) as a 32-bit number, the header, and the columns in its order, little-endian, each from a multiple of 8 bytes on. A row is the step with its index. status: a position in states. start: milliseconds from began, plus 1; 0: not started. duration: milliseconds; 0: not ended. layer and pos: where the step is drawn within the steps around it. lane: steps in the same lane do not run at the same time. parent: index of the step around it, plus 1; 0: none. worker: a position in workers. cost: millionths. edges: the column degree says how many dependencies each step has, edges for each of them how much lower its index is (modulo 2^32). The parent, layer, pos and edges of a step inside another one are 0 until it has begun. All of it is JSON in /steps and /graph.
          */
         get: operations["execution.field"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/executions/{execution_id}/field/stream": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Streams what changes in the columns of /field over a WebSocket
+         * @description A WebSocket. Each binary message is a table in the format of /field with the columns index, status, attempt, start and duration: the states, at the version in its header, of all steps that have changed since the message before. Messages come every 100 ms while something changes. again in a header says that more has changed than a fifth of the steps, or that times count anew: fetch /field, and go on with what comes behind its version. A client that comes back gives the last version as since. The server closes normally when the execution has ended and the client has everything.
+         */
+        get: operations["execution.field.stream"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1486,6 +1523,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/scheduler/fires": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists the times to come of all jobs within a range, and the changes of clocks */
+        get: operations["schedule.fires"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/scheduler/jobs": {
         parameters: {
             query?: never;
@@ -1625,6 +1679,43 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/scheduler/preview": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Tells in words when a schedule that is being written fires, and its next times */
+        post: operations["schedule.preview"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/schema": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Gives the JSON Schema of pipelines, with the actions that this server has
+         * @description What stepwell schema prints, and besides: the actions and modules that this server has, as the values of action and module, and the schemas of their parameters in $defs, as action:NAME and module:NAME. These describe parameters after their templates have been rendered; a step's params do not refer to them.
+         */
+        get: operations["schema.get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/secrets": {
         parameters: {
             query?: never;
@@ -1674,6 +1765,60 @@ export interface paths {
         post: operations["session.open"];
         /** Signs a browser out: removes the cookie */
         delete: operations["session.close"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/stream": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Streams what changes in the lists of executions, approvals, schedules and workers as server-sent events
+         * @description Each event's data is a message {type, seq, data}. hello comes first, with data {version, resumed}: version is the server's; unless resumed is true, read the lists first. Then executions, approvals, schedules and workers, each at most four times a second, with data {rows, removed, reload}: rows are those of the lists that are new or have changed (of an execution that has not ended, duration_ms is null), removed the ids of those that have left the list, and with reload there were more: read the list again. The id of an event is its seq: a client that comes back with Last-Event-ID goes on behind it.
+         */
+        get: operations["stream"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/templates": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists pipelines to begin with */
+        get: operations["template.list"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/templates/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Shows a pipeline to begin with */
+        get: operations["template.get"];
+        put?: never;
+        post?: never;
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -2334,6 +2479,18 @@ export interface components {
             /** @description Goes into the record. */
             reason?: string;
         };
+        ClockChange: {
+            /** Format: date-time */
+            at: string | null;
+            /** Format: int64 */
+            offset_after: number;
+            /**
+             * Format: int64
+             * @description Seconds east of UTC.
+             */
+            offset_before: number;
+            timezone: string;
+        };
         Cluster: {
             /**
              * Format: date-time
@@ -2428,6 +2585,39 @@ export interface components {
              * @enum {string}
              */
             type: "u8" | "u16" | "u32";
+        };
+        ComparedStep: {
+            /** @description Missing when a has no such step. */
+            a?: components["schemas"]["StepOf"];
+            b?: components["schemas"]["StepOf"];
+            /** @description The step, or the step of the top level that it is inside of, is defined otherwise. */
+            definition_differs: boolean;
+            /**
+             * Format: int64
+             * @description By how much longer it took in b; a step of b only counts whole.
+             */
+            moved_ms: number;
+            outputs_differ: boolean;
+            /** @description What was rendered for it, where that is kept. */
+            params_differ: boolean;
+            step_id: string;
+            /**
+             * Format: double
+             * @description Its duration in b divided by that in a; missing when one of them is 0.
+             */
+            times?: number;
+        };
+        Comparison: {
+            a: components["schemas"]["Execution"];
+            b: components["schemas"]["Execution"];
+            /** @description They do not run the same definition. */
+            definition_differs: boolean;
+            next_cursor?: string;
+            outputs_differ: boolean;
+            params_differ: boolean;
+            steps: components["schemas"]["ComparedStep"][];
+            /** @description Of all steps. */
+            totals: components["schemas"]["Totals"];
         };
         CountedItems: {
             /** @description This request has finished the project: job.completed is on its way. */
@@ -2696,6 +2886,7 @@ export interface components {
             priority?: number;
             /** @description A project whose processed items the execution counts: itself, or what the pipeline's progress.items names. */
             project?: string;
+            seed?: components["schemas"]["Seed"];
             /**
              * @description Defaults to manual.
              * @enum {string}
@@ -2703,6 +2894,8 @@ export interface components {
             trigger_type?: "manual" | "scheduled" | "webhook" | "event";
             /** @description On behalf of whom. Defaults to who asks. */
             triggered_by?: string;
+            /** @description A step at the top level of the pipeline: it runs with the steps before it, those of the same stream and the handlers. All other steps are skipped: not asked for. Not with job_id. */
+            until?: string;
             /**
              * @description A pipeline: its text in YAML or JSON, or the object itself.
              * @example {
@@ -2925,6 +3118,8 @@ export interface components {
             type: "string" | "integer" | "number" | "boolean" | "array" | "object" | "duration" | "time" | "ref" | "any";
         };
         FieldHeader: {
+            /** @description So much has changed that the whole table is to be fetched again; there are no rows. */
+            again?: boolean;
             /**
              * Format: int64
              * @description Milliseconds since 1970 from which the columns of times count.
@@ -2955,6 +3150,32 @@ export interface components {
             version: number;
             /** @description The names of the values of the column worker. */
             workers?: string[] | null;
+        };
+        Fire: {
+            action_type?: string;
+            /**
+             * Format: date-time
+             * @description Without jitter.
+             */
+            at: string | null;
+            job_id: string;
+            name: string;
+            workflow_id?: string;
+        };
+        Fires: {
+            /** @description Changes of clocks within the range in the zones of the jobs. */
+            clock_changes: components["schemas"]["ClockChange"][];
+            /** @description In order of time; empty when there are more than 10,000. */
+            fires: components["schemas"]["Fire"][];
+            /** @description How many there are in each hour that has some, by UTC; only when there are more than 10,000. */
+            hours: components["schemas"]["HourOfFires"][];
+            /**
+             * Format: int64
+             * @description Jobs whose times are not all counted, because they have more than can be calculated at once: ask for a shorter range.
+             */
+            left_out: number;
+            /** Format: int64 */
+            total: number;
         };
         Firing: {
             /** @description The execution that it follows. */
@@ -3103,6 +3324,15 @@ export interface components {
         HistoryList: {
             events: components["schemas"]["HistoryEvent"][];
             next_cursor?: string;
+        };
+        HourOfFires: {
+            /**
+             * Format: date-time
+             * @description Its beginning.
+             */
+            at: string | null;
+            /** Format: int64 */
+            fires: number;
         };
         Items: {
             /**
@@ -4068,6 +4298,15 @@ export interface components {
             settings: components["schemas"]["ActionPolicy"];
             updated_by: string | null;
         };
+        Preview: {
+            /** @description Its next ten times. */
+            next_runs: (string | null)[];
+            /** @description Why it cannot be stored, or what its author may not have meant. */
+            problems: components["schemas"]["Detail"][];
+            valid: boolean;
+            /** @description When it fires, in English. */
+            words: string;
+        };
         PreviewAnswer: {
             /** @description What runs again because of another step. */
             again: components["schemas"]["AgainStep"][];
@@ -4108,6 +4347,13 @@ export interface components {
             step_id: string;
             /** @description Its action. */
             type: string;
+        };
+        PreviewTiming: {
+            /** Format: date-time */
+            expires_at?: string;
+            /** Format: int64 */
+            max_runs?: number;
+            schedule: components["schemas"]["Timing"];
         };
         Problem: {
             /**
@@ -4311,6 +4557,10 @@ export interface components {
         SecretValue: {
             value: string;
         };
+        Seed: {
+            /** @description One that has ended. What completed in it is taken over by the id of the step, also where the step or its parameters are others now; with until only for the steps before that one. Not with job_id. */
+            execution_id: string;
+        };
         Session: {
             /**
              * Format: date-time
@@ -4467,6 +4717,15 @@ export interface components {
             next_cursor?: string;
             steps: components["schemas"]["Step"][];
         };
+        StepOf: {
+            /** Format: int64 */
+            attempt: number;
+            /** Format: int64 */
+            duration_ms: number;
+            /** Format: int32 */
+            index: number;
+            status: string;
+        };
         StepReferences: {
             /** @description Where the id stands: at the step itself, in depends_on, source, target_step, progress.items, and inside templates. */
             ranges: components["schemas"]["TextRange"][];
@@ -4512,6 +4771,43 @@ export interface components {
             step_key: string;
             step_name: string;
             worker_id: string | null;
+        };
+        Template: {
+            name: string;
+            /**
+             * @description folder: a file in one of the folders of templates.folders in the settings.
+             * @enum {string}
+             */
+            origin: "built-in" | "folder";
+            /** @description The first line of the file, where that is a comment. */
+            summary: string;
+        };
+        TemplateDetail: {
+            /** @description The text, with its comments. */
+            document: string;
+            name: string;
+            /**
+             * @description folder: a file in one of the folders of templates.folders in the settings.
+             * @enum {string}
+             */
+            origin: "built-in" | "folder";
+            /** @description What the pipeline is told when it is started. */
+            parameters: components["schemas"]["TemplateParameter"][];
+            /** @description Why the text cannot be read, or what is wrong with its parts. */
+            problems: components["schemas"]["Detail"][];
+            /** @description The first line of the file, where that is a comment. */
+            summary: string;
+        };
+        TemplateList: {
+            templates: components["schemas"]["Template"][];
+        };
+        TemplateParameter: {
+            default?: unknown;
+            description: string;
+            name: string;
+            options?: string[];
+            required: boolean;
+            type: string;
         };
         TextRange: {
             /** Format: int64 */
@@ -4586,6 +4882,39 @@ export interface components {
              * @enum {string}
              */
             type: "cron" | "interval" | "one_time" | "manual" | "webhook" | "event" | "after";
+        };
+        Totals: {
+            /**
+             * Format: int64
+             * @description Steps of both with another number of attempts.
+             */
+            attempts: number;
+            /** Format: int64 */
+            faster: number;
+            /**
+             * Format: int64
+             * @description By how much more all steps of b took together, those of other steps included only once for each step.
+             */
+            more_ms: number;
+            /** Format: int64 */
+            only_a: number;
+            /** Format: int64 */
+            only_b: number;
+            /**
+             * Format: int64
+             * @description Steps of both that took longer in b.
+             */
+            slower: number;
+            /**
+             * Format: int64
+             * @description Steps of both with another status.
+             */
+            status: number;
+            /**
+             * Format: int64
+             * @description Keys, of both executions together.
+             */
+            steps: number;
         };
         TriggerRequest: {
             /**
@@ -5810,6 +6139,40 @@ export interface operations {
             default: components["responses"]["Failure"];
         };
     };
+    "execution.compare": {
+        parameters: {
+            query?: {
+                /** @description Also steps whose status and attempts are the same. */
+                all?: boolean;
+                cursor?: string;
+                limit?: number;
+                /** @description change: first steps of one only, then those with another status, then with other attempts. moved: first what changed the sum of durations the most. */
+                sort?: "change" | "moved" | "key";
+            };
+            header?: never;
+            path: {
+                /** @description UUID of the execution, or a beginning of it that no other has (8 characters or more). */
+                execution_id: string;
+                /** @description UUID of execution b, or a beginning of it that no other has. */
+                other_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            "4XX": components["responses"]["Failure"];
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Comparison"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
     "execution.definition": {
         parameters: {
             query?: never;
@@ -5906,6 +6269,39 @@ export interface operations {
                 content: {
                     "application/vnd.stepwell.columns": string;
                 };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    "execution.field.stream": {
+        parameters: {
+            query?: {
+                /** @description The version in the header of /field, or of the last message: go on behind it. 0: the first message says again. */
+                since?: number;
+            };
+            header?: never;
+            path: {
+                /** @description UUID of the execution, or a beginning of it that no other has (8 characters or more). */
+                execution_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            "4XX": components["responses"]["Failure"];
+            /** @description The WebSocket; its messages have the media type application/vnd.stepwell.columns */
+            101: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             default: components["responses"]["Failure"];
         };
@@ -8093,6 +8489,33 @@ export interface operations {
             default: components["responses"]["Failure"];
         };
     };
+    "schedule.fires": {
+        parameters: {
+            query?: {
+                /** @description Defaults to now. */
+                from?: string;
+                /** @description At most 366 days later. Defaults to a week later. */
+                to?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            "4XX": components["responses"]["Failure"];
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fires"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
     "schedule.list": {
         parameters: {
             query?: {
@@ -8418,6 +8841,59 @@ export interface operations {
             default: components["responses"]["Failure"];
         };
     };
+    "schedule.preview": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PreviewTiming"];
+            };
+        };
+        responses: {
+            "4XX": components["responses"]["Failure"];
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Preview"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    "schema.get": {
+        parameters: {
+            query?: never;
+            header?: {
+                "If-None-Match"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            "4XX": components["responses"]["Failure"];
+            /** @description The schema (draft 2020-12) */
+            200: {
+                headers: {
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/schema+json": {
+                        [key: string]: unknown;
+                    };
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
     "secret.list": {
         parameters: {
             query?: never;
@@ -8561,6 +9037,79 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    stream: {
+        parameters: {
+            query?: {
+                /** @description A seq: go on behind it. */
+                since?: string;
+            };
+            header?: {
+                "Last-Event-ID"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            "4XX": components["responses"]["Failure"];
+            /** @description The stream */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": string;
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    "template.list": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            "4XX": components["responses"]["Failure"];
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TemplateList"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    "template.get": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            "4XX": components["responses"]["Failure"];
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TemplateDetail"];
+                };
             };
             default: components["responses"]["Failure"];
         };
