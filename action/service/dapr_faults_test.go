@@ -2,8 +2,13 @@ package service_test
 
 import (
 	"errors"
+	"fmt"
+	"io"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,11 +28,18 @@ func TestRealSidecarFaults(t *testing.T) {
 	}
 	t.Setenv("DAPR_API_TOKEN", "of-the-sidecar")
 	n := daprtest.NewNetwork(t)
-	p := newPlatform(t, says(`{"ok": true}`))
-	n.Start("budcluster", p.port(t))
+	var calls atomic.Int32 // that have come whole: one that is too large is cut off
+	callee := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, err := io.ReadAll(r.Body); err == nil {
+			calls.Add(1)
+			fmt.Fprint(w, `{"ok": true}`)
+		}
+	}))
+	t.Cleanup(callee.Close)
+	n.Start("budcluster", callee.Listener.Addr().(*net.TCPAddr).Port)
 	own := n.Start("stepwell", 0)
 	call := func(token, text string) (*outbound.Failure, error) {
-		o := service.Options{DaprPort: own.Port, DaprToken: token, Endpoints: []service.Endpoint{{Action: "internal.test.send", App: "budcluster", Path: "/x", Method: http.MethodPost}}}
+		o := service.Options{DaprPort: own.Port, DaprToken: token, Endpoints: []service.Endpoint{{Action: "internal.test.send", App: "budcluster", Path: "/x", OpenParams: true}}}
 		r := actiontest.Run(t.Context(), lookup(t, o, "internal.test.send"), actiontest.Call{Params: map[string]any{"text": text}})
 		f, _ := errors.AsType[*outbound.Failure](r.Err)
 		return f, r.Err
@@ -40,14 +52,14 @@ func TestRealSidecarFaults(t *testing.T) {
 			if err == nil {
 				return
 			}
-			if action.IsFail(err) || time.Now().After(end) {
+			if time.Now().After(end) {
 				t.Fatalf("%s: %v", after, err)
 			}
 		}
 	}
 	works("at first")
 
-	before := len(p.seen)
+	before := calls.Load()
 	for _, wrong := range []string{"", "another"} {
 		if _, err := call(wrong, "x"); !action.IsFail(err) || !strings.Contains(stepwell.HintOf(err), "DAPR_API_TOKEN") {
 			t.Errorf("with the token %q: %v (%s)", wrong, err, stepwell.HintOf(err))
@@ -56,8 +68,8 @@ func TestRealSidecarFaults(t *testing.T) {
 	if f, err := call(token, strings.Repeat("a", 4<<20)); !action.IsFail(err) || f == nil || f.Kind != outbound.KindStatus || !strings.Contains(stepwell.HintOf(err), "max-body-size") {
 		t.Errorf("4 MiB and more: %+v: %v", f, err)
 	}
-	if len(p.seen) != before {
-		t.Errorf("the service has got %d of the calls", len(p.seen)-before)
+	if n := calls.Load() - before; n != 0 {
+		t.Errorf("the service has got %d of the calls", n)
 	}
 	works("after a large call")
 

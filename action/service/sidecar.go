@@ -38,7 +38,7 @@ const wrongToken = "invalid api token"
 
 // tooLarge reports whether a sidecar takes no call of that size: its own limit, or that of the app's sidecar.
 func tooLarge(message string) bool {
-	return strings.Contains(message, "request body too large") || strings.Contains(message, "message larger than max")
+	return strings.Contains(message, "stream too large") || strings.Contains(message, "request body too large") || strings.Contains(message, "message larger than max")
 }
 
 // secretMissing reports whether a sidecar has failed to read a secret because its store does not have it: stores of a file and
