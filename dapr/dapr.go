@@ -184,9 +184,15 @@ func (a *Adapter) believed(r *http.Request) bool {
 }
 
 // Caller is the app behind a request that comes through the sidecar; ok is false for all other requests. CodeForbidden when the app
-// has no role. What an app writes into the header itself comes beside what its sidecar writes, and is refused.
+// has no role. What an app writes into the header itself comes beside what its sidecar writes, and is refused. A call of an app that does not
+// come through the server's own sidecar is CodeUnauthenticated: it is none of this machine, although a sidecar here forwards it.
 func (a *Adapter) Caller(r *http.Request) (p access.Principal, ok bool, err error) {
-	if len(a.o.Callers) == 0 || !a.believed(r) {
+	switch {
+	case len(a.o.Callers) == 0:
+		return p, false, nil
+	case !a.believed(r) && len(r.Header.Values(callerHeader)) > 0:
+		return p, true, &stepwell.Error{Code: stepwell.CodeUnauthenticated, Message: "an app calls through a sidecar that has not the token of this server", Hint: "give both the same APP_API_TOKEN, or use an API key"}
+	case !a.believed(r):
 		return p, false, nil
 	}
 	apps, spaces := r.Header.Values(callerHeader), r.Header.Values(namespaceHeader)

@@ -245,8 +245,12 @@ func TestBelieved(t *testing.T) {
 		if edit == nil {
 			continue
 		}
-		if p, ok, err := call(edit); ok || err != nil || p.Role != 0 {
+		if p, ok, err := call(edit); !ok || stepwell.CodeOf(err) != stepwell.CodeUnauthenticated || p.Role != 0 {
 			t.Errorf("%s: %v %t %v", name, p, ok, err)
+		}
+		local := func(q *http.Request) { edit(q); q.Header.Del("Dapr-Caller-App-Id") }
+		if p, ok, err := call(local); ok || err != nil {
+			t.Errorf("%s, from no app: %v %t %v", name, p, ok, err)
 		}
 	}
 	for name, c := range map[string]struct {
