@@ -56,7 +56,7 @@ func TestAboutIsMissing(t *testing.T) {
 		{"for_each", `{id: a, action: t.take, for_each: "{{ lesson.parts }}"}`, "", "needs a lesson: the step a uses it"},
 		{"project", `{id: a, action: t.take, params: {x: "{{ project.name }}"}}`, `{"lesson":{"id":"l"}}`, "needs a project: the step a uses it"},
 		{"guarded", `{id: a, action: t.take, params: {x: "{{ lesson.name | default('none') }}"}, condition: "lesson is not defined"}`, "", ""},
-		{"not an object", `{id: a, action: t.take}`, `["l1"]`, "no object"},
+		{"not an object", `{id: a, action: t.take}`, `["l1"]`, "not an object"},
 		{"large", `{id: a, action: t.take}`, `{"lesson":{"name":"` + strings.Repeat("x", 64<<10) + `"}}`, "the limit is 64 KiB"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

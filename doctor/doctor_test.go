@@ -192,7 +192,7 @@ func TestNeighbours(t *testing.T) {
 	telemetry := func(e *examination) { e.telemetry(t.Context()) }
 	examine(t, Options{OTLP: answers.URL}, telemetry).is(t, OK, "can be reached")
 	examine(t, Options{OTLP: gone.URL}, telemetry).is(t, Warn, "refused")
-	examine(t, Options{OTLP: "nowhere"}, telemetry).is(t, Fail, "no URL")
+	examine(t, Options{OTLP: "nowhere"}, telemetry).is(t, Fail, "not a URL")
 	kube := func(text string, err error) Options {
 		return Options{Kubeconfig: "kube", ReadFile: func(string, int64) ([]byte, error) { return []byte(text), err }}
 	}

@@ -248,7 +248,7 @@ func TestExecRefuses(t *testing.T) {
 		{params{"command": "a\x00b"}, "NUL"},
 		{params{"command": 5}, "neither a string nor a list"},
 		{params{"command": "cat", "input": 1, "stdin": 1}, "beside stdin"},
-		{params{"command": "env", "env": params{"A=B": 1}}, "no name of a variable"},
+		{params{"command": "env", "env": params{"A=B": 1}}, "not a name of a variable"},
 		{params{"command": "env", "env": params{"A": []any{}}}, "env.A"},
 		{params{"command": "env", "env": params{"STEPWELL_OUTPUT": "x"}}, "set by Stepwell"},
 		{params{"command": "env", "pass_env": []any{"A=B"}}, "pass_env"},

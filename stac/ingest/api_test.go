@@ -278,8 +278,8 @@ func TestWrongConfig(t *testing.T) {
 		"twice":          {map[string]any{"source": s.URL, "bbox": []any{0, 0, 1, 1}, "filters": map[string]any{"spatial": []any{0, 0, 1, 1}}}, "bbox and filters.spatial are both given"},
 		"two sources":    {map[string]any{"source": s.URL, "catalog_url": s.URL}, "source and catalog_url are both given"},
 		"box":            {map[string]any{"source": s.URL, "bbox": []any{0, 1, 2}}, "3 numbers"},
-		"datetime":       {map[string]any{"source": s.URL, "datetime": "yesterday"}, "no time"},
-		"backwards":      {map[string]any{"source": s.URL, "datetime": "2024-02-01/2024-01-01"}, "no time"},
+		"datetime":       {map[string]any{"source": s.URL, "datetime": "yesterday"}, "neither a time"},
+		"backwards":      {map[string]any{"source": s.URL, "datetime": "2024-02-01/2024-01-01"}, "neither a time"},
 		"file and query": {map[string]any{"source_file": "x.json", "query": map[string]any{"a": 1}}, "query is for APIs"},
 		"sortby":         {map[string]any{"source": s.URL, "sortby": []any{3.5}}, "sortby"},
 	} {
@@ -300,7 +300,7 @@ func TestWrongConfig(t *testing.T) {
 		"no collection": {map[string]any{"source": s.URL, "collection_id": "mead"}, "mead does not exist"},
 		"nothing":       {map[string]any{}, "nothing to read"},
 		"a collection":  {map[string]any{"source": itemsLink(t)}, "is the collection c of an API"},
-		"no URL":        {map[string]any{"mode": "api", "source": "items"}, "no URL"},
+		"no URL":        {map[string]any{"mode": "api", "source": "items"}, "not a URL"},
 	} {
 		_, err := streamtest.New(t).Open(m, quick(tt.config))
 		if typeOf(err) != stream.ConfigurationError || !strings.Contains(err.Error(), tt.want) {

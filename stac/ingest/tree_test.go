@@ -151,7 +151,7 @@ func TestCatalogURL(t *testing.T) {
 		}
 	}
 	_, _, _, err := read(t, r, module(t, "stac.ingest"), map[string]any{"catalog_url": "cat/catalog.json", "mode": "api"})
-	if err == nil || !strings.Contains(err.Error(), "no URL") {
+	if err == nil || !strings.Contains(err.Error(), "not a URL") {
 		t.Error(err)
 	}
 }
