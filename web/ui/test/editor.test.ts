@@ -1,0 +1,148 @@
+import { afterAll, beforeAll, expect, test } from "vitest"
+import { closeBrowser, open } from "./browser"
+import { Server } from "./server"
+
+let server: Server
+beforeAll(async () => { server = await new Server().start() })
+afterAll(async () => {
+  await closeBrowser()
+  await server.stop()
+})
+
+const document = `# every night
+name: nightly
+steps:
+  # gets it
+  - id: fetch
+    action: util.http
+    params: {url: "https://example.org/data"}   # as agreed
+
+  - id: store
+    action: util.log
+    depends_on: [fetch]
+    params: {message: "{{ steps.fetch.outputs.status }}"}
+`
+const store = async (name: string) => (await server.ask("POST", "/pipelines", { document: document.replace("nightly", name) })).pipeline_id as string
+const stored = async (id: string) => (await server.ask("GET", `/pipelines/${id}`)).document as string
+
+test("a timeout is changed by the graph and saved; every other byte stays", async () => {
+  const id = await store("by-graph")
+  const o = await open(server, `/pipelines/${id}/edit`)
+  await o.page.getByRole("group", { name: "step fetch" }).click()
+  await o.page.getByRole("tab", { name: "Policy" }).click()
+  const input = o.page.getByLabel("timeout_seconds")
+  await input.fill("90")
+  await input.press("Enter")
+  await o.page.getByText("0 errors").waitFor()
+  await o.accessible("editor")
+  await o.page.getByRole("button", { name: "Save" }).click()
+  await o.page.getByLabel("Note").fill("patience")
+  await o.accessible("editor, save")
+  await o.page.getByRole("dialog").getByRole("button", { name: "Save" }).click()
+  await o.page.getByText("Version 2 is stored").waitFor()
+  expect(await stored(id)).toBe(document.replace("nightly", "by-graph").replace("# as agreed\n", "# as agreed\n    timeout_seconds: 90\n"))
+  await o.close()
+})
+
+test("a step is added, renamed with what names it, and undone by one history", async () => {
+  const id = await store("by-palette")
+  const o = await open(server, `/pipelines/${id}/edit`)
+  await o.page.getByRole("group", { name: "step store" }).click()
+  await o.page.getByRole("searchbox", { name: "Search actions" }).fill("util.wait")
+  await o.page.getByRole("complementary", { name: "Pieces" }).getByRole("button", { name: /util\.wait/ }).first().click()
+  await o.page.getByRole("group", { name: "step wait" }).waitFor()
+  const text = o.page.getByRole("textbox", { name: "Pipeline as text" })
+  await expect.poll(() => text.innerText()).toContain("depends_on: [store]")
+  await o.page.getByRole("group", { name: "step fetch" }).click()
+  await o.page.getByText("0 errors").waitFor()
+  const name = o.page.getByRole("textbox", { name: "Id of the step" })
+  await name.fill("download")
+  await name.press("Enter")
+  await expect.poll(() => text.innerText()).toContain("{{ steps.download.outputs.status }}")
+  expect(await text.innerText()).toContain("depends_on: [download]")
+  await o.page.getByRole("group", { name: "step download" }).waitFor()
+  await o.page.getByRole("heading", { name: "by-palette" }).click({ position: { x: 1, y: 1 }, trial: true })
+  await o.page.getByRole("button", { name: "Save" }).focus()
+  await o.page.keyboard.press("Control+z")
+  await expect.poll(() => text.innerText()).toContain("{{ steps.fetch.outputs.status }}")
+  await o.close()
+})
+
+test("problems are shown while typing, and the last good graph while the text does not parse", async () => {
+  const id = await store("by-text")
+  const o = await open(server, `/pipelines/${id}/edit?view=both`)
+  await o.page.getByText("0 errors").waitFor()
+  const text = o.page.getByRole("textbox", { name: "Pipeline as text" })
+  await text.click()
+  await o.page.keyboard.press("Control+End")
+  await o.page.keyboard.type("  - id: x\n  action: util.lgo\n")
+  await o.page.getByText(/[1-9]\d* errors/).waitFor()
+  await o.page.keyboard.press("Control+End")
+  await o.page.keyboard.type("steps: [")
+  await o.page.getByText("the graph is of before").waitFor()
+  await o.page.getByRole("group", { name: "step store" }).waitFor()
+  await o.close()
+})
+
+test("two people edit one pipeline: other lines are joined, the same lines are merged by hand, nothing is lost", async () => {
+  const id = await store("by-two")
+  const a = await open(server, `/pipelines/${id}/edit?view=text`)
+  const b = await open(server, `/pipelines/${id}/edit?view=text`)
+  const replace = async (o: typeof a, from: string, to: string) => {
+    const text = o.page.getByRole("textbox", { name: "Pipeline as text" })
+    await text.waitFor()
+    await o.page.keyboard.press("3")
+    await text.getByText(from).first().dblclick()
+    await o.page.keyboard.type(to)
+  }
+  const save = async (o: typeof a) => {
+    await o.page.getByRole("button", { name: "Save" }).click()
+    await o.page.getByRole("dialog").getByRole("button", { name: "Save" }).click()
+  }
+  await replace(a, "every", "all")
+  await replace(b, "gets", "takes")
+  await save(a)
+  await a.page.getByText("Version 2 is stored").waitFor()
+  await save(b)
+  await b.page.getByText("Their changes are in your text now").waitFor()
+  await save(b)
+  await b.page.getByText("Version 3 is stored").waitFor()
+  expect(await stored(id)).toBe(document.replace("nightly", "by-two").replace("every", "all").replace("gets", "takes"))
+
+  await replace(b, "takes", "fetches")
+  await replace(a, "gets", "loads")
+  await save(b)
+  await b.page.getByText("Version 4 is stored").waitFor()
+  await save(a)
+  await a.page.getByRole("dialog", { name: /Somebody else/ }).waitFor()
+  await a.accessible("merge")
+  await a.page.getByRole("button", { name: "Go on with the right side" }).click()
+  await save(a)
+  await a.page.getByText("Version 5 is stored").waitFor()
+  expect(await stored(id)).toContain("# loads it")
+  await a.close()
+  await b.close()
+})
+
+test("what was not saved is found again", async () => {
+  const id = await store("by-crash")
+  const o = await open(server, `/pipelines/${id}/edit?view=both`)
+  const text = o.page.getByRole("textbox", { name: "Pipeline as text" })
+  await text.click()
+  await o.page.keyboard.press("Control+End")
+  await o.page.keyboard.type("# precious")
+  await o.page.getByText("not saved").waitFor()
+  await o.page.evaluate(async () => {
+    const kept = () => new Promise<boolean>((done) => {
+      const asked = indexedDB.open("stepwell")
+      asked.onsuccess = () => { const get = asked.result.transaction("drafts").objectStore("drafts").getAll(); get.onsuccess = () => done(get.result.some((d: any) => d.text.includes("# precious"))); get.onerror = () => done(false) }
+      asked.onerror = () => done(false)
+    })
+    while (!(await kept())) await new Promise((r) => setTimeout(r, 20))
+  })
+  const again = await o.context.newPage()
+  await again.goto(server.url + `/pipelines/${id}/edit?view=both`)
+  await again.getByRole("button", { name: "Drop what was recovered" }).waitFor()
+  expect(await again.getByRole("textbox", { name: "Pipeline as text" }).innerText()).toContain("# precious")
+  await o.close()
+})
