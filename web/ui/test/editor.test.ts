@@ -86,8 +86,9 @@ test("problems are shown while typing, and the last good graph while the text do
 
 test("two people edit one pipeline: other lines are joined, the same lines are merged by hand, nothing is lost", async () => {
   const id = await store("by-two")
-  const a = await open(server, `/pipelines/${id}/edit?view=text`)
-  const b = await open(server, `/pipelines/${id}/edit?view=text`)
+  const conflict = { expected: /412 \(Precondition Failed\)/ }
+  const a = await open(server, `/pipelines/${id}/edit?view=text`, conflict)
+  const b = await open(server, `/pipelines/${id}/edit?view=text`, conflict)
   const replace = async (o: typeof a, from: string, to: string) => {
     const text = o.page.getByRole("textbox", { name: "Pipeline as text" })
     await text.waitFor()
