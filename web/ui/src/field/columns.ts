@@ -9,6 +9,8 @@ export interface Header {
   states?: string[] | null
   workers?: string[] | null
   began?: number
+  /** Of a message of changes: everything is to be fetched again. */
+  again?: boolean
 }
 
 export type Values = Uint8Array | Uint16Array | Uint32Array

@@ -63,26 +63,29 @@ function children(steps: Steps) {
 function place(steps: Steps, b: Boxes, kids: Uint32Array, has: (i: number) => boolean, size: Sizes): { w: number; h: number } {
   for (const i of kids) if (!has(i)) [b.w[i], b.h[i]] = [size.w, size.h]
   const most = heightFor(steps, b, kids, size)
-  const columns: { from: number; to: number; w: number; h: number; x: number }[] = []
-  let [x, y, w, from] = [0, 0, 0, 0]
-  for (let k = 0; k <= kids.length; k++) {
-    const i = kids[k]
-    const newLayer = k > 0 && i !== undefined && steps.layer[i] !== steps.layer[kids[k - 1]!]
-    if (k > from && (i === undefined || newLayer || y + b.h[i]! > most)) {
-      columns.push({ from, to: k, w, h: y - size.row, x })
-      x += w + (newLayer ? size.between : size.beside)
-      ;[y, w, from] = [0, 0, k]
+  const layers: { from: number; to: number; h: number }[] = []
+  let [x, y, w, h, from] = [0, 0, 0, 0, 0]
+  for (let k = 0; k < kids.length; k++) {
+    const i = kids[k]!
+    const newLayer = k > 0 && steps.layer[i] !== steps.layer[kids[k - 1]!]
+    if (newLayer) {
+      layers.push({ from, to: k, h })
+      ;[h, from] = [0, k]
     }
-    if (i === undefined) break
+    if (y > 0 && (newLayer || y + b.h[i]! > most)) {
+      x += w + (newLayer ? size.between : size.beside)
+      ;[y, w] = [0, 0]
+    }
     b.x[i] = x
     b.y[i] = y
     y += b.h[i]! + size.row
     w = Math.max(w, b.w[i]!)
+    h = Math.max(h, y - size.row)
   }
-  const high = columns.reduce((h, c) => Math.max(h, c.h), 0)
-  for (const c of columns) if (c.h < high * 0.9 || columns.length < 40) for (let k = c.from; k < c.to; k++) b.y[kids[k]!]! += (high - c.h) / 2
-  const last = columns.at(-1)
-  return { w: last ? last.x + last.w : size.w, h: high }
+  layers.push({ from, to: kids.length, h })
+  const high = layers.reduce((most, l) => Math.max(most, l.h), 0)
+  for (const l of layers) for (let k = l.from; k < l.to; k++) b.y[kids[k]!]! += (high - l.h) / 2
+  return { w: Math.max(size.w, x + w), h: high }
 }
 
 // heightFor is how high a column may become, so that the whole is about as wide as a screen.

@@ -33,6 +33,9 @@ export class Desk {
     return ((await this.ask({ spec }, [])) as { layout: Layout }).layout
   }
 
+  /** patch tells the worker what has changed; it takes the buffer. */
+  patch(table: ArrayBuffer) { this.worker.postMessage({ patch: table }, [table]) }
+
   close() {
     this.worker.terminate()
     for (const w of this.waiting.values()) w.failed(new Error("closed"))

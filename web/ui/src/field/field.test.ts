@@ -3,7 +3,7 @@ import { decode } from "./columns"
 import { arrange, histogram, insideOf, momentOf } from "./layouts"
 import { at, inside } from "./pick"
 import { packed, paintPixels, type Scene } from "./raster"
-import { codeOf, countStates, join, nextIn, select } from "./steps"
+import { codeOf, countStates, join, nextIn, patch, select } from "./steps"
 import { fan, layered, states, synthetic } from "./synthetic.test-data"
 import { fit, formatView, pan, parseView, reveal, zoom } from "./view"
 import { neighbour } from "./walk"
@@ -39,6 +39,24 @@ test("tables of columns are read, and joined with their edges", () => {
   expect(Array.from(steps.first)).toEqual([0, 0, 1, 3])
   expect(Array.from(steps.edges)).toEqual([0, 0, 1])
   expect(countStates(steps)).toEqual({ pending: 1, completed: 2 })
+})
+
+test("messages of changes are written into the steps, or say that everything is to be fetched again", () => {
+  const steps = synthetic(3)
+  const change = (o: object, index = [1], status = [6]) => decode(table({ version: 2, rows: index.length, from: 0, total: 3, began: steps.began, states, ...o }, [
+    { name: "index", type: "u32", values: index }, { name: "status", type: "u8", values: status }, { name: "attempt", type: "u8", values: index.map(() => 3) },
+    { name: "start", type: "u32", values: index.map(() => 10) }, { name: "duration", type: "u32", values: index.map(() => 20) },
+  ]))
+  expect(patch(steps, change({}))).toBe(true)
+  expect([steps.version, steps.status[1], steps.attempt[1], steps.start[1], steps.duration[1]]).toEqual([2, 6, 3, 10, 20])
+  expect(patch(steps, change({ version: 1 }, [1], [5]))).toBe(true)
+  expect(steps.status[1]).toBe(6) // it was older
+  // Another server's order of states.
+  expect(patch(steps, change({ version: 3, states: ["waiting"] }, [0], [0]))).toBe(true)
+  expect(states[steps.status[0]!]).toBe("waiting")
+  for (const [o, index] of [[{ again: true }, []], [{ total: 4 }, [3]], [{ began: 1 }, [1]]] as const) expect(patch(steps, change({ version: 9, ...o }, [...index], index.map(() => 5)))).toBe(false)
+  steps.status[2] = codeOf(steps, "absent")
+  expect(patch(steps, change({ version: 9 }, [2], [1]))).toBe(false)
 })
 
 test("what is no table is refused", () => {

@@ -1,7 +1,7 @@
 // Writes into the boxes what their steps are: a shape for the state, and the name.
 import { lookOf } from "../states"
 import { shapes } from "../parts/shapes"
-import type { Names } from "./names"
+import type { Naming } from "./names"
 import { inkOn } from "./paint"
 import type { Paint, Scene, View } from "./raster"
 
@@ -14,11 +14,12 @@ export interface Look {
 }
 
 /** drawLabels writes the names that are known, and asks for the others. */
-export function drawLabels(ctx: CanvasRenderingContext2D, scene: Scene, view: View, paint: Paint, ratio: number, boxes: number[], look: Look, names: Names) {
+export function drawLabels(ctx: CanvasRenderingContext2D, scene: Scene, view: View, paint: Paint, ratio: number, boxes: number[], look: Look, names: Naming) {
   const frames = new Set(scene.layout.frames)
+  const last = boxes[boxes.length - 1] ?? 0
   ctx.setTransform(ratio, 0, 0, ratio, 0, 0)
   ctx.textBaseline = "middle"
-  const size = Math.max(9, Math.min(12, scene.layout.h[boxes[boxes.length - 1] ?? 0]! * view.sy * 0.55))
+  const size = Math.max(9, Math.min(12, scene.layout.h[last]! * view.sy * 0.55))
   ctx.font = `${size}px ${paint.font}`
   const wide = ctx.measureText("0").width
   names.want(boxes)
@@ -33,12 +34,24 @@ export function drawLabels(ctx: CanvasRenderingContext2D, scene: Scene, view: Vi
     const room = box.x + box.w - x - 8
     const mark = look.cards ? Math.min(12, row * 0.6) : 0
     if (mark >= 6 && room > mark + 4) drawMark(ctx, look.states[scene.status[i]!] ?? "", fill, x + 8, box.y + row / 2 - mark / 2, mark)
-    const text = clip(names.get(i)?.step_id, Math.floor((room - (mark ? mark + 8 : 0)) / wide))
+    const name = look.cards ? short(names.get(i)) : names.get(i)?.step_id
+    if (scene.beside && !frame && name && room < name.length * wide) {
+      ctx.fillStyle = paint.text
+      ctx.fillText(name, Math.max(box.x + box.w, box.x + 3) + 6, box.y + row / 2 + 0.5)
+      continue
+    }
+    const text = clip(name, Math.floor((room - (mark ? mark + 8 : 0)) / wide))
     if (!text || (frame && row < 9)) continue
     ctx.fillStyle = look.cards || frame ? paint.text : inkOn(fill)
     ctx.fillText(text, x + (mark ? mark + 14 : 4), box.y + row / 2 + 0.5)
   }
   ctx.globalAlpha = 1
+}
+
+// short is the name without that of the step around it, in whose frame it stands.
+function short(s: { step_id: string; parent?: string } | undefined): string | undefined {
+  if (!s?.parent || !s.step_id.startsWith(s.parent)) return s?.step_id
+  return s.step_id.slice(s.parent.length).replace(/^\./, "")
 }
 
 interface Box { x: number; y: number; w: number; h: number }

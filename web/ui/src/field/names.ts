@@ -1,7 +1,15 @@
 // The steps that are in view: the columns have no names. They are asked for some at a time, and kept.
 import { send, type Schemas } from "../api/client"
 
-export type Named = Schemas["Step"] & { index?: number; kind?: string; parent?: string; depends_on?: string[]; attempts?: number }
+export type Named = Schemas["Step"]
+
+/** Naming is what a field needs of the names. */
+export interface Naming {
+  get: (index: number) => Pick<Named, "step_id" | "parent"> | undefined
+  want: (indexes: Iterable<number>) => void
+  onChange: (l: () => void) => () => void
+  revision: () => number
+}
 
 const most = 500 // of one request
 const kept = 20_000
@@ -50,7 +58,6 @@ export class Names {
 
   keep(steps: Named[]) {
     for (const s of steps) {
-      if (s.index === undefined) continue
       this.known.delete(s.index)
       this.known.set(s.index, s)
       this.byKey.set(s.step_id, s.index)

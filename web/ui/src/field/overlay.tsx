@@ -3,23 +3,25 @@ import { useCallback, useEffect, useLayoutEffect, useRef, useState, useSyncExter
 import { useSearchParams } from "../url"
 import { gestures } from "./gestures"
 import { drawChosen, drawLabels } from "./labels"
-import type { Names } from "./names"
+import type { Naming } from "./names"
 import { at, boundsOf, inside, type Bounds } from "./pick"
 import { draw, heightOf, type Paint, type Scene, type View } from "./raster"
 import { neighbour } from "./walk"
-import { fit, formatView, pan, parseView, reveal, zoom } from "./view"
+import { fit, formatView, pan, parseView, reveal, within, zoom } from "./view"
 
 interface Props {
   label: string
   scene: Scene
   paint: Paint
   states: string[]
-  names: Names
+  names: Naming
   selected: number
   onSelect: (index: number) => void
   cards?: boolean
   /** Time runs from left to right: the wheel zooms that direction only. */
   timeline?: boolean
+  /** How large a unit may be at first, in pixels. Defaults to 1. */
+  largest?: number
   /** Written above the field for a view: a ruler, for instance. */
   above?: (view: View, width: number) => ReactNode
   /** Elements for the boxes in view, in their own coordinates, where they are few and large enough. */
@@ -58,7 +60,7 @@ export function FieldView(p: Props) {
     return () => watch.disconnect()
   }, [])
 
-  const whole = useCallback(() => fit(bounds.current, size.width, size.height, p.timeline ?? false), [size, p.timeline])
+  const whole = useCallback(() => fit(bounds.current, size.width, size.height, p.timeline ?? false, p.largest), [size, p.timeline, p.largest])
   useEffect(() => {
     bounds.current = boundsOf(p.scene.layout)
     if (size.width > 0 && !touched.current) setView(whole())
@@ -84,7 +86,7 @@ export function FieldView(p: Props) {
     const { layout } = p.scene
     if (p.selected < 0 || !view || !size.width || shown.current === p.selected || !layout.w[p.selected]) return
     shown.current = p.selected
-    const next = reveal(view, layout.x[p.selected]!, layout.y[p.selected]!, layout.w[p.selected]!, layout.h[p.selected]!, size.width, size.height)
+    const next = within(reveal(view, layout.x[p.selected]!, layout.y[p.selected]!, layout.w[p.selected]!, layout.h[p.selected]!, size.width, size.height), layout.index.bounds, size.width, size.height)
     if (next.x !== view.x || next.y !== view.y || next.sx !== view.sx) move(() => next)
   }, [p.selected, p.scene, view, size, move])
 

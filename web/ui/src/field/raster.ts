@@ -25,6 +25,8 @@ export interface Scene {
   edges?: Uint32Array
   /** Steps that a filter leaves out are drawn faint. */
   dim?: Uint8Array
+  /** A name that has no room in its box stands at its right. */
+  beside?: boolean
   /** Boxes are elements above the canvas: only frames and edges are drawn. */
   bare?: boolean
 }
@@ -55,7 +57,7 @@ export function draw(ctx: CanvasRenderingContext2D, scene: Scene, view: View, pa
   if (scene.edges && seen.length <= maxEdges) drawEdges(ctx, scene, v, paint, seen, ratio)
   if (scene.bare) return { labelled: [], mode: "boxes" }
   drawBoxes(ctx, scene, v, paint, seen, frames)
-  const boxes = seen.filter((i) => !frames.has(i) && scene.layout.w[i]! * view.sx >= 24)
+  const boxes = seen.filter((i) => !frames.has(i) && (scene.beside || scene.layout.w[i]! * view.sx >= 32))
   return { labelled: heightOf(scene.layout) * view.sy >= 12 && boxes.length <= maxLabels ? seen.filter((i) => frames.has(i)).concat(boxes) : [], mode: "boxes" }
 }
 

@@ -41,6 +41,29 @@ export function join(tables: Table[]): Steps {
   return steps
 }
 
+/** patch writes a message of changes into steps, in place. False: it cannot, they are to be fetched again, because steps were added
+ * or so much has changed. A message that is not newer changes nothing. */
+export function patch(steps: Steps, table: Table): boolean {
+  const h = table.header
+  if (h.again || h.total !== steps.n || (h.began ?? steps.began) !== steps.began) return false
+  if (h.version <= steps.version) return true
+  const [index, status, attempt, start, duration] = ["index", "status", "attempt", "start", "duration"].map((c) => table.column(c))
+  if (!index || !status || !attempt || !start || !duration) return false
+  const absent = steps.states.indexOf("absent")
+  const code = (h.states ?? steps.states).map((s) => steps.states.indexOf(s))
+  for (let k = 0; k < index.length; k++) if (steps.status[index[k]!] === absent) return false // nobody knows yet what it is inside of
+  for (let k = 0; k < index.length; k++) {
+    const i = index[k]!
+    if (i >= steps.n) continue
+    steps.status[i] = code[status[k]!] ?? steps.status[i]!
+    steps.attempt[i] = attempt[k]!
+    steps.start[i] = start[k]!
+    steps.duration[i] = duration[k]!
+  }
+  steps.version = h.version
+  return true
+}
+
 function gather<T extends Values>(tables: Table[], name: string, into: T): T {
   let at = 0
   for (const t of tables) {

@@ -4,14 +4,15 @@ import type { View } from "./raster"
 
 export interface Limits { least: number; most: number }
 
-/** fit shows all of some bounds, with a margin; at most so large that a unit is one pixel. Free: both directions for themselves. */
-export function fit(b: Bounds, width: number, height: number, free: boolean, rowMost = 1): View {
+/** fit shows all of some bounds, with a margin, at most so large. Free: both directions for themselves, of which only the vertical
+ * one has a limit. */
+export function fit(b: Bounds, width: number, height: number, free: boolean, largest = 1): View {
   const margin = 16
   const [w, h] = [Math.max(1, b[2] - b[0]), Math.max(1, b[3] - b[1])]
   let sx = Math.max(1, width - 2 * margin) / w
   let sy = Math.max(1, height - 2 * margin) / h
-  if (free) sy = Math.min(rowMost, sy)
-  else sx = sy = Math.min(rowMost, sx, sy)
+  if (free) sy = Math.min(largest, sy)
+  else sx = sy = Math.min(largest, sx, sy)
   return free
     ? { x: b[0] - margin / sx, y: b[1] - margin / sy, sx, sy }
     : { x: b[0] - (width / sx - w) / 2, y: b[1] - Math.max(margin / sy, (height / sy - h) / 2), sx, sy }
@@ -23,6 +24,14 @@ export function zoom(v: View, factor: number, px: number, py: number, free: "x" 
   const sx = scaled(v.sx, free !== "y")
   const sy = free === "both" && v.sx === v.sy ? sx : scaled(v.sy, free !== "x")
   return { x: v.x + px / v.sx - px / sx, y: v.y + py / v.sy - py / sy, sx, sy }
+}
+
+/** within keeps a view from showing emptiness beside what is larger than the screen. */
+export function within(v: View, b: Bounds, width: number, height: number): View {
+  const margin = 16
+  const axis = (at: number, scale: number, low: number, high: number, size: number) =>
+    (high - low) * scale + 2 * margin <= size ? at : Math.max(low - margin / scale, Math.min(at, high + (margin - size) / scale))
+  return { ...v, x: axis(v.x, v.sx, b[0], b[2], width), y: axis(v.y, v.sy, b[1], b[3], height) }
 }
 
 /** pan moves by pixels; some of the bounds always stays in view. */

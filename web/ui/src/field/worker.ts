@@ -1,9 +1,9 @@
 // Decodes, arranges and indexes the steps of an execution beside the page, so that it never waits for it.
 import { decode, type Table } from "./columns"
 import { arrange, type Layout, type Spec } from "./layouts"
-import { join, type Steps } from "./steps"
+import { join, patch, type Steps } from "./steps"
 
-export type Ask = { id: number; tables: ArrayBuffer[] } | { id: number; spec: Spec }
+export type Ask = { id: number; tables: ArrayBuffer[] } | { id: number; spec: Spec } | { patch: ArrayBuffer }
 export type Answer = { id: number; steps: Steps } | { id: number; layout: Layout } | { id: number; error: string }
 
 let steps: Steps | undefined
@@ -12,6 +12,10 @@ const buffersOf = (of: object): ArrayBuffer[] => [...new Set(Object.values(of).f
 
 self.onmessage = ({ data }: MessageEvent<Ask>) => {
   const answer = (a: Answer, transfer: ArrayBuffer[] = []) => (self as unknown as Worker).postMessage(a, transfer)
+  if ("patch" in data) {
+    if (steps) patch(steps, decode(data.patch))
+    return
+  }
   try {
     if ("tables" in data) {
       steps = join(data.tables.map((b): Table => decode(b)))

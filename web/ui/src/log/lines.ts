@@ -1,7 +1,7 @@
 // The part of a log that the page holds: lines in order of their seq, each once, at most so many. Pure.
 import type { Schemas } from "../api/client"
 
-export type Line = Schemas["LogLine"] & { hit?: boolean }
+export type Line = Schemas["LogLine"]
 
 export const mostLines = 5000
 

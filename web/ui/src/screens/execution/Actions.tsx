@@ -141,7 +141,7 @@ export function Approval({ of: a }: { of: Schemas["Approval"] }) {
       {asked && (
         <Dialog title={asked === "approve" ? `Approve ${a.step_id}?` : `Reject ${a.step_id}?`} does={asked === "approve" ? "Approve" : "Reject"} danger={asked === "reject"} busy={decide.isPending} problem={decide.error} onClose={() => ask(undefined)} onDo={() => decide.mutate(undefined, { onSuccess: () => { say(asked === "approve" ? "Approved." : "Rejected."); ask(undefined) } })}>
           <p className="x-asked">{a.message}</p>
-          {asked === "reject" && <p className="quiet">{a.reject === "continue" ? "The pipeline goes on after a rejection." : "A rejection fails the step."}</p>}
+          {asked === "reject" && <p className="quiet">{a.reject === "continues" ? "The pipeline goes on after a rejection." : "A rejection fails the step."}</p>}
           {a.allow_comment && <label className="field-label"><span>Comment</span><input className="input" value={comment} maxLength={1000} onChange={(e) => setComment(e.target.value)} /></label>}
         </Dialog>
       )}

@@ -9,7 +9,8 @@ import { ended, lookOf } from "../../states"
 import { Names } from "../../field/names"
 import { nextIn } from "../../field/steps"
 import { LogView } from "../../log/LogView"
-import { useDetail, useField, useGraph, useLiveExecution } from "./ask"
+import { useDetail, useGraph, useLiveExecution } from "./ask"
+import { useField } from "./field"
 import { Events } from "./Events"
 import { FanTab, WaterfallTab } from "./FieldTabs"
 import { GraphTab } from "./GraphTab"
@@ -92,7 +93,7 @@ function usePageState(x: Schemas["ExecutionDetail"]): PageState {
   const [, navigate] = useLocation()
   const live = useLiveExecution(id, x.status)
   const graph = useGraph(id, [])
-  const field = useField(id, live.beat, graph.data !== undefined || graph.error !== null)
+  const field = useField(id, !ended(x.status), graph.data !== undefined || graph.error !== null, live.beat)
   const names = useMemo(() => new Names(id), [id])
   useEffect(() => () => names.close(), [names])
   const step = search.step

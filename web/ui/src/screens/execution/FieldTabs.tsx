@@ -6,7 +6,8 @@ import { usePaint } from "../../field/paint"
 import { Skeleton } from "../../parts/Loading"
 import { ProblemBox } from "../../parts/Problem"
 import { ended, lookOf } from "../../states"
-import { useGraph, useLayout } from "./ask"
+import { useGraph } from "./ask"
+import { useLayout } from "./field"
 import { colours, type ColourBy } from "./colours"
 import { usePage } from "./page"
 import { Ruler } from "./Ruler"
@@ -24,13 +25,13 @@ export function AllSteps({ spec, label, by = "state" }: { spec: Spec; label: str
     return Uint8Array.from(steps.status, (s) => (ok[s] ? 0 : 1))
   }, [steps, filter])
   const coloured = useMemo(() => (steps && by !== "state" ? colours(steps, by, statePaint) : undefined), [steps, by, statePaint])
-  const scene = useMemo(() => steps && layout && { layout, status: coloured?.values ?? steps.status, dim, ...(spec.kind === "graph" ? { first: steps.first, edges: steps.edges } : {}) }, [steps, layout, coloured, dim, spec.kind])
+  const scene = useMemo(() => steps && layout && { layout, status: coloured?.values ?? steps.status, dim, beside: spec.kind === "waterfall" && spec.rows === "step", ...(spec.kind === "graph" ? { first: steps.first, edges: steps.edges } : {}) }, [steps, layout, coloured, dim, spec])
   if (field.problem && !steps) return <ProblemBox problem={field.problem} />
   if (!steps || !scene) return <Skeleton lines={8} />
   if (!scene.layout.w.some((w) => w > 0)) return <p className="empty">{spec.kind === "waterfall" ? "No step has started yet." : "There are no steps here yet."}</p>
   return (
     <FieldView
-      key={spec.kind} label={label} scene={scene} paint={coloured?.paint ?? statePaint} states={steps.states} names={names} selected={index} cards={spec.kind === "graph"} timeline={spec.kind === "waterfall"}
+      key={spec.kind} label={label} scene={scene} paint={coloured?.paint ?? statePaint} states={steps.states} names={names} selected={index} cards={spec.kind === "graph"} timeline={spec.kind === "waterfall"} largest={spec.kind === "fan" ? 2 : 1}
       onSelect={(i) => (i < 0 ? select(undefined) : selectIndex(i))}
       above={spec.kind === "waterfall" ? (view, width) => <Ruler view={view} width={width} gaps={scene.layout.gaps} /> : undefined}
       tip={(i) => <StepTip index={i} />}

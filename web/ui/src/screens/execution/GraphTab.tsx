@@ -10,7 +10,8 @@ import { AllSteps } from "./FieldTabs"
 import { usePage } from "./page"
 import { sceneOf, stateOf, type Node } from "./pseudo"
 
-const inside = new Set(["group", "for_each", "pipeline"])
+/** What has steps of its own inside; the iterations of one action are shown as a fan. */
+const inside = (n: Node) => n.kind === "group" || n.kind === "pipeline" || (n.kind === "for_each" && !n.action)
 
 /** GraphTab is the plan with how it stands: every group is one node with counts until it is expanded. */
 export function GraphTab() {
@@ -65,16 +66,17 @@ function Graph({ nodes, expanded, chosen, filter, onToggle, onOpen, onFan }: Pro
   const dim = useMemo(() => filter.length === 0 ? undefined : Uint8Array.from(nodes, (n) => (filter.some((s) => n.states[s] || n.status === s) ? 0 : 1)), [nodes, filter])
   const drawn = useMemo(() => ({ layout: scene.layout, status: scene.steps.status, first: scene.steps.first, edges: scene.steps.edges, dim }), [scene, dim])
   const frames = useMemo(() => new Set(scene.layout.frames), [scene])
+  const named = useMemo(() => ({ ...silent, get: (i: number) => nodes[i] && { step_id: nameOf(nodes[i]) } }), [nodes])
   return (
     <FieldView
-      label="Graph of the execution" scene={drawn} paint={paint} states={scene.states} names={unnamed} selected={at} cards
+      label="Graph of the execution" scene={drawn} paint={paint} states={scene.states} names={named} selected={at} cards
       onSelect={(i) => { if (i >= 0) onOpen(nodes[i]!) }} tip={(i) => <Tip node={nodes[i]!} />}
       layer={(visible) => visible.map((i) => {
         const n = nodes[i]!
         const box: CSSProperties = { left: scene.layout.x[i], top: scene.layout.y[i], width: scene.layout.w[i], height: scene.layout.h[i] }
         return (
           <GraphNode key={n.id} node={n} style={box} frame={frames.has(i)} expanded={expanded.includes(n.id)} chosen={i === at} faint={dim?.[i] === 1}
-            onOpen={() => onOpen(n)} onToggle={inside.has(n.kind) ? () => onToggle(n.id) : undefined} onFan={n.kind === "for_each" && !n.parent ? () => onFan(n) : undefined} />
+            onOpen={() => onOpen(n)} onToggle={inside(n) ? () => onToggle(n.id) : undefined} onFan={n.kind === "for_each" && !n.parent ? () => onFan(n) : undefined} />
         )
       })}
     />
@@ -82,7 +84,7 @@ function Graph({ nodes, expanded, chosen, filter, onToggle, onOpen, onFan }: Pro
 }
 
 // The nodes have their names: none are asked for.
-const unnamed = { get: () => undefined, want: () => undefined, onChange: () => () => undefined, revision: () => 0 } as never
+const silent = { want: () => undefined, onChange: () => () => undefined, revision: () => 0 }
 
 const took = (n: Node) => {
   if (!n.first_started) return ""

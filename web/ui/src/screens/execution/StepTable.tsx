@@ -100,7 +100,7 @@ function useFound(text: string, parent: string | undefined): Set<number> | undef
         cursor = got.next_cursor ?? ""
       } while (cursor && all.length < maxFound)
       names.keep(all)
-      set(new Set(all.slice(0, maxFound).map((s) => s.index!)))
+      set(new Set(all.slice(0, maxFound).map((s) => s.index)))
     }
     read().catch((err: unknown) => { if (!stop.signal.aborted) complain(err) })
     return () => stop.abort()

@@ -20,33 +20,31 @@ interface Options {
 
 const longest = 2000 // ms between two tries
 
-/** follow follows an execution until it has ended, or the function that it gives is called. */
-export function follow(execution: string, o: Options): () => void {
-  let since = o.since
+interface Link {
+  onMessage: (data: string | ArrayBuffer) => void
+  onLink: (connected: boolean) => void
+}
+
+/** reconnecting opens a WebSocket of the API, and again whenever it breaks, until the server ends it normally or the function that it
+ * gives is called. The path is asked for each time, so that it can say where to go on. */
+export function reconnecting(path: () => string, link: Link): () => void {
   let socket: WebSocket | undefined
   let timer: ReturnType<typeof setTimeout> | undefined
   let pause = 250
   let done = false
   const connect = () => {
-    const query = new URLSearchParams({ since })
-    if (o.level) query.set("level", o.level)
-    if (o.step) query.set("step_id", o.step)
-    const url = new URL(address(`api/v1/executions/${encodeURIComponent(execution)}/logs/stream?${query}`), window.location.href)
+    const url = new URL(address(path()), window.location.href)
     url.protocol = url.protocol.replace("http", "ws")
     socket = new WebSocket(url)
+    socket.binaryType = "arraybuffer"
     socket.onopen = () => {
       pause = 250
-      o.onLink(true)
+      link.onLink(true)
     }
-    socket.onmessage = (e) => {
-      const m = JSON.parse(String(e.data)) as Message
-      if (m.seq) since = m.seq
-      if (m.type === "complete") done = true
-      o.onMessage(m)
-    }
-    socket.onclose = () => {
-      if (done) return
-      o.onLink(false)
+    socket.onmessage = (e) => { if (!done) link.onMessage(e.data as string | ArrayBuffer) }
+    socket.onclose = (e) => {
+      if (done || e.code === 1000) return
+      link.onLink(false)
       timer = setTimeout(connect, pause)
       pause = Math.min(longest, pause * 2)
     }
@@ -57,4 +55,25 @@ export function follow(execution: string, o: Options): () => void {
     clearTimeout(timer)
     socket?.close()
   }
+}
+
+/** follow follows an execution until it has ended, or the function that it gives is called. */
+export function follow(execution: string, o: Options): () => void {
+  let since = o.since
+  const path = () => {
+    const query = new URLSearchParams({ since })
+    if (o.level) query.set("level", o.level)
+    if (o.step) query.set("step_id", o.step)
+    return `api/v1/executions/${encodeURIComponent(execution)}/logs/stream?${query}`
+  }
+  const stop = reconnecting(path, {
+    onLink: o.onLink,
+    onMessage: (data) => {
+      const m = JSON.parse(String(data)) as Message
+      if (m.seq) since = m.seq
+      o.onMessage(m)
+      if (m.type === "complete") stop()
+    },
+  })
+  return stop
 }

@@ -1,7 +1,8 @@
 // What the parts of the page share.
 import { createContext, useContext } from "react"
 import type { Schemas } from "../../api/client"
-import type { FieldState, Live } from "./ask"
+import type { Live } from "./ask"
+import type { FieldState } from "./field"
 import type { Names } from "../../field/names"
 import type { Search } from "../../url"
 

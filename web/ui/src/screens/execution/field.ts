@@ -1,0 +1,173 @@
+// All steps of an execution as columns: fetched once, then patched by what the server sends; and their layouts.
+import { useEffect, useRef, useState } from "react"
+import { address, Problem, problemOf, send } from "../../api/client"
+import { decode } from "../../field/columns"
+import { Desk } from "../../field/desk"
+import type { Layout, Spec } from "../../field/layouts"
+import { patch, type Steps } from "../../field/steps"
+import { reconnecting } from "./follow"
+
+const chunk = 100_000
+const most = 1_000_000
+const columns = "status,attempt,layer,pos,start,duration,lane,parent,worker,edges"
+
+export interface FieldState {
+  steps?: Steps
+  desk?: Desk
+  problem?: Problem
+  /** There are more steps than the page shows. */
+  cut?: number
+}
+
+/** useField holds all steps. Running: changes come as messages; where they do not, or say so, the columns are fetched anew, never more
+ * often than they take to come. While messages cannot be had, a change of the beat has them fetched. */
+export function useField(id: string, running: boolean, when: boolean, beat: number): FieldState {
+  const [state, set] = useState<FieldState>({})
+  const current = useRef<Held>(undefined)
+  useEffect(() => {
+    if (!when) return
+    const held = new Held(id, set)
+    current.current = held
+    held.start(running)
+    return () => held.stop()
+  }, [id, when, running])
+  useEffect(() => current.current?.beat(), [beat])
+  return state
+}
+
+// Held is the steps of an execution while a page shows them.
+class Held {
+  private desk = new Desk()
+  private steps: Steps | undefined
+  private etag = ""
+  private busy = false
+  private wanted = false
+  private stopped = false
+  private timer: ReturnType<typeof setTimeout> | undefined
+  private draw: ReturnType<typeof setTimeout> | undefined
+  private linked = false
+  private unfollow: (() => void) | undefined
+
+  constructor(private readonly id: string, private readonly set: (change: (f: FieldState) => FieldState) => void) {}
+
+  start(running: boolean) {
+    void this.load().then(() => { if (running && !this.stopped) this.follow() })
+  }
+
+  stop() {
+    this.stopped = true
+    this.unfollow?.()
+    clearTimeout(this.timer)
+    clearTimeout(this.draw)
+    this.desk.close()
+  }
+
+  beat() { if (this.unfollow && !this.linked && !this.stopped) this.again() }
+
+  private follow() {
+    this.unfollow = reconnecting(() => `api/v1/executions/${encodeURIComponent(this.id)}/field/stream?since=${this.steps?.version ?? 0}`, {
+      onMessage: (data) => { if (data instanceof ArrayBuffer) this.change(data) },
+      onLink: (linked) => { this.linked = linked },
+    })
+  }
+
+  private change(data: ArrayBuffer) {
+    if (!this.steps || this.busy || !patch(this.steps, decode(data))) {
+      this.again()
+      return
+    }
+    this.desk.patch(data)
+    this.draw ??= setTimeout(() => {
+      this.draw = undefined
+      this.steps &&= { ...this.steps }
+      this.set((f) => ({ ...f, steps: this.steps }))
+    }, 50)
+  }
+
+  // again fetches the columns, after the last time they were has been made up for.
+  private again() {
+    this.wanted = true
+    if (!this.busy) this.timer ??= setTimeout(() => void this.load(), 0)
+  }
+
+  private async load() {
+    this.busy = true
+    this.wanted = false
+    const begun = performance.now()
+    try {
+      const got = await fetchTables(this.id, this.etag)
+      if (this.stopped) return
+      if (got) {
+        const steps = await this.desk.load(got.tables)
+        if (this.stopped) return
+        this.steps = steps
+        this.etag = got.etag
+        this.set(() => ({ steps, desk: this.desk, cut: got.total > most ? got.total : undefined }))
+      }
+    } catch (err) {
+      if (this.stopped) return
+      this.wanted = true
+      if (!(err instanceof Problem) || err.status !== 0) {
+        this.wanted = false
+        this.set((f) => ({ ...f, problem: err instanceof Problem ? err : new Problem(0, "internal", String(err)) }))
+      }
+    } finally {
+      this.busy = false
+      clearTimeout(this.timer)
+      this.timer = this.stopped ? undefined : setTimeout(() => {
+        this.timer = undefined
+        if (this.wanted) void this.load()
+      }, Math.max(250, 2 * (performance.now() - begun)))
+    }
+  }
+}
+
+// fetchTables gets all columns in chunks; undefined: nothing has changed.
+async function fetchTables(id: string, etag: string): Promise<{ tables: ArrayBuffer[]; etag: string; total: number } | undefined> {
+  const tables: ArrayBuffer[] = []
+  let [total, tag] = [1, etag]
+  for (let from = 0; from < Math.min(total, most); from += chunk) {
+    const response = await fetchTable(`api/v1/executions/${encodeURIComponent(id)}/field?columns=${columns}&from=${from}&limit=${chunk}`, from === 0 ? etag : "")
+    if (response.status === 304) return undefined
+    const buffer = await response.arrayBuffer()
+    if (from === 0) {
+      const head = new DataView(buffer)
+      total = (JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 8, head.getUint32(4, true)))) as { total: number }).total
+      tag = response.headers.get("ETag") ?? ""
+    }
+    tables.push(buffer)
+  }
+  return { tables, etag: tag, total }
+}
+
+async function fetchTable(path: string, etag: string): Promise<Response> {
+  if (!etag) return send(path)
+  const response = await fetch(address(path), { credentials: "same-origin", headers: { "If-None-Match": etag }, cache: "no-store" }).catch(() => {
+    throw new Problem(0, "unavailable", "the server does not answer")
+  })
+  if (!response.ok && response.status !== 304) throw await problemOf(response)
+  return response
+}
+
+/** useLayout arranges the steps in the worker; the last layout stays until the next one is there. */
+export function useLayout(field: FieldState, spec: Spec | undefined): Layout | undefined {
+  const [layout, set] = useState<{ layout: Layout; kind: string }>()
+  const { steps, desk } = field
+  const wanted = spec && steps ? keyOf(spec, steps) : ""
+  useEffect(() => {
+    if (!desk || !spec || !steps) return
+    let stale = false
+    desk.arrange(spec).then((l) => { if (!stale && l.n <= steps.n) set({ layout: l, kind: spec.kind }) }, () => { /* the desk was closed */ })
+    return () => { stale = true }
+  }, [wanted, desk])
+  return layout && spec && layout.kind === spec.kind ? layout.layout : undefined
+}
+
+// keyOf tells layouts apart: that of a graph changes only with its steps, that of time always.
+function keyOf(spec: Spec, steps: Steps): string {
+  if (spec.kind === "waterfall") return `waterfall ${spec.rows} ${steps.version} ${spec.now}`
+  const absent = steps.states.indexOf("absent")
+  let there = 0
+  for (const s of steps.status) if (s !== absent) there++
+  return spec.kind === "fan" ? `fan ${spec.parent} ${there}` : `graph ${there}`
+}

@@ -1,0 +1,46 @@
+// Pipelines that tests run.
+
+/** diamond has a group, a for_each, a step that fails, and one behind it. */
+export const diamond = {
+  name: "thumbnails",
+  steps: [
+    { id: "find", action: "util.noop" },
+    { id: "list", action: "util.log", params: { message: "hello from list" }, depends_on: ["find"] },
+    { id: "convert", action: "util.noop", depends_on: ["find"], for_each: { items: 40 } },
+    { id: "tidy", depends_on: ["convert"], steps: [{ id: "one", action: "util.noop" }, { id: "two", action: "util.noop", depends_on: ["one"] }] },
+    { id: "check", action: "util.fail", params: { message: "exit 1: no decode delegate" }, depends_on: ["tidy", "list"] },
+    { id: "report", action: "util.noop", depends_on: ["check"] },
+  ],
+}
+
+/** wide has iterations of which one fails; the others are skipped, and what comes after them goes on. */
+export const wide = (iterations: number, failing: number) => ({
+  name: "wide",
+  steps: [
+    { id: "each", action: "util.fail", params: { message: "this one" }, condition: `{{ item == ${failing} }}`, for_each: { items: iterations, max_failures: "10%" } },
+    { id: "after", action: "util.noop", depends_on: ["each"] },
+  ],
+})
+
+/** asks waits for an approval. */
+export const asks = { name: "release", steps: [{ id: "ok", action: "util.approval", params: { message: "Publish <b>version 7</b>?" } }, { id: "publish", action: "util.noop", depends_on: ["ok"] }] }
+
+/** chain logs a line after each wait. */
+export const chain = (length: number, seconds: number) => ({
+  name: "chain",
+  steps: Array.from({ length }, (_, i) => [
+    { id: `wait${i}`, action: "util.wait", params: { seconds }, ...(i > 0 ? { depends_on: [`say${i - 1}`] } : {}) },
+    { id: `say${i}`, action: "util.log", params: { message: `line number ${i} of the chain` }, depends_on: [`wait${i}`] },
+  ]).flat(),
+})
+
+/** talks logs lines that a terminal, or a careless page, would take for more than text. */
+export const talks = (lines: number) => ({
+  name: "talks",
+  steps: [
+    { id: "colours", action: "util.log", params: { message: "\u001b[31mred\u001b[0m \u001b[38;5;226mindexed\u001b[0m \u001b[38;2;10;20;30mtrue\u001b[0m \u001b[2J\u001b]0;title\u0007plain" } },
+    { id: "markup", action: "util.log", params: { message: "<img src=x onerror=\"document.title='broken'\"> <script>document.title='broken'</script> &amp; **bold**" }, depends_on: ["colours"] },
+    { id: "warned", action: "util.log", params: { message: "this is a warning", level: "warning" }, depends_on: ["markup"] },
+    { id: "many", action: "util.log", params: { message: "counted line {{ item }}" }, depends_on: ["warned"], for_each: { items: lines, max_concurrency: 50 } },
+  ],
+})

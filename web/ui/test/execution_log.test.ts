@@ -1,0 +1,126 @@
+// The log of an execution: what it shows, how it is searched, and that nothing is lost when it is followed.
+import { readFileSync } from "node:fs"
+import { afterAll, beforeAll, expect, test } from "vitest"
+import { closeBrowser, open } from "./browser"
+import { chain, talks } from "./definitions"
+import { Server } from "./server"
+
+let server: Server
+let id: string
+const count = 6000
+beforeAll(async () => {
+  server = await new Server().start()
+  id = (await server.run(talks(count))).execution_id
+})
+afterAll(async () => {
+  await closeBrowser()
+  await server.stop()
+})
+
+test("colours are shown and readable, other sequences are gone, markup is text", async () => {
+  for (const theme of ["light", "dark"] as const) {
+    const o = await open(server, `/executions/${id}/log?step=colours`, { theme })
+    const { page } = o
+    const line = page.locator(".log-text", { hasText: "indexed" })
+    await line.waitFor()
+    expect(await line.innerText()).toBe("red indexed true plain")
+    expect(await line.locator("span[style*=color]").count()).toBe(3)
+    await o.accessible(`log, ${theme}`)
+    await page.goto(`${server.url}/executions/${id}/log?step=markup`)
+    await page.getByText("<img src=x onerror=\"document.title='broken'\">").waitFor()
+    expect(await page.locator(".log img, .log script").count()).toBe(0)
+    expect(await page.title()).not.toBe("broken")
+    await o.close()
+  }
+})
+
+test("a long log opens at its end, goes back to its beginning, and the page holds few lines", async () => {
+  const o = await open(server, `/executions/${id}/log`)
+  const { page } = o
+  const lines = page.getByRole("log")
+  await page.locator(".log-line").first().waitFor()
+  expect(await page.locator(".log-line").count()).toBeLessThan(200)
+  const last = (await server.ask("GET", `/executions/${id}/logs?tail=1`)).logs[0]
+  await page.locator(`.log-line[data-seq="${last.seq}"]`).waitFor()
+  const before = new Set<string>()
+  for (let i = 0; i < 400; i++) {
+    await lines.evaluate((el) => { el.scrollTop = 0 })
+    await page.waitForFunction(() => document.querySelectorAll(".log-line").length > 0)
+    const first = await page.locator(".log-line").first().innerText()
+    before.add(first)
+    if (await page.locator(".log-text", { hasText: "indexed" }).count()) break
+    await page.waitForFunction((was) => document.querySelector<HTMLElement>(".log-line")?.innerText !== was, first, { timeout: 5000 }).catch(() => undefined)
+  }
+  await page.locator(".log-text", { hasText: "indexed" }).waitFor()
+  expect(before.size).toBeGreaterThan(5) // it came in pages
+  await o.close()
+})
+
+test("search, levels and a link to a line", async () => {
+  const o = await open(server, `/executions/${id}/log`)
+  const { page } = o
+  await page.locator(".log-line").first().waitFor()
+  await page.getByRole("combobox", { name: "Level" }).selectOption("warning")
+  await page.getByText("this is a warning").waitFor()
+  expect(await page.locator(".log-line").count()).toBe(1)
+  await page.getByRole("combobox", { name: "Level" }).selectOption("")
+  await page.getByRole("searchbox", { name: "Search in the log" }).fill("counted line 4321")
+  await page.locator("mark", { hasText: "counted line 4321" }).waitFor()
+  expect(await page.locator(".log-line").count()).toBe(1)
+  await page.getByRole("button", { name: "Regular expression" }).click()
+  await page.getByRole("searchbox", { name: "Search in the log" }).fill("line 12[34]$")
+  await page.getByText("counted line 124").waitFor()
+  expect(await page.locator(".log-line").count()).toBe(2)
+  const seq = await page.locator(".log-line", { hasText: "counted line 124" }).getAttribute("data-seq")
+  await page.locator(".log-line", { hasText: "counted line 124" }).locator(".log-time").click()
+  expect(new URL(page.url()).searchParams.get("line")).toBe(seq)
+
+  await page.goto(`${server.url}/executions/${id}/log?line=${seq}`)
+  await page.locator(`.log-line[data-seq="${seq}"][data-chosen]`).waitFor()
+  await page.getByRole("log").focus()
+  await page.keyboard.press("j")
+  await page.waitForFunction((was) => document.querySelector(".log-line[data-chosen]")?.getAttribute("data-seq") !== was, seq)
+  await page.getByRole("button", { name: "to the end" }).click()
+  await page.waitForFunction(() => !new URL(location.href).searchParams.has("line"))
+  await o.close()
+})
+
+test("a faulty expression is explained", async () => {
+  const o = await open(server, `/executions/${id}/log?q=%28&rx=1`, { expected: /Failed to load resource/ })
+  await o.page.getByRole("alert").waitFor()
+  await o.close()
+})
+
+test("a download has every line once, as text", async () => {
+  const o = await open(server, `/executions/${id}/log`)
+  const { page } = o
+  await page.locator(".log-line").first().waitFor()
+  const [file] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "Download" }).click()])
+  const text = readFileSync(await file.path(), "utf8").trimEnd().split("\n")
+  expect(text).toHaveLength(count + 3)
+  expect(text[0]).toContain("red indexed true plain")
+  expect(new Set(text.filter((l) => l.includes("counted line")).map((l) => l.slice(l.indexOf("counted")))).size).toBe(count)
+  await o.close()
+})
+
+test("followed over a crash of the server: every line is there, once and in order; scrolled up, new ones are counted", async () => {
+  const n = 24
+  const x = await server.run(chain(n, 0.3), {}, false)
+  const o = await open(server, `/executions/${x.execution_id}/log`, { expected: /WebSocket|Failed to load resource|ERR_/, height: 360 })
+  const { page } = o
+  await page.getByText("line number 1 of the chain").waitFor()
+  await server.kill()
+  await page.getByText("not connected, lines follow").waitFor()
+  await server.start()
+  await page.getByText("line number 16 of the chain").waitFor() // the end stays in view
+  await page.getByRole("log").evaluate((el) => { el.scrollTop = 0 })
+  await page.getByRole("button", { name: /new lines?$/ }).waitFor()
+  await page.getByText("line number 0 of the chain").waitFor() // one still reads where one was
+  await page.getByRole("button", { name: /new lines?$|to the end/ }).click()
+  await page.getByText(`line number ${n - 1} of the chain`).waitFor()
+  await page.setViewportSize({ width: 1440, height: 1400 })
+  await page.getByText("line number 0 of the chain").waitFor()
+  const shown = await page.locator(".log-text").allInnerTexts()
+  expect(shown).toEqual(Array.from({ length: n }, (_, i) => `line number ${i} of the chain`))
+  await o.close()
+})
