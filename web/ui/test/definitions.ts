@@ -25,12 +25,12 @@ export const wide = (iterations: number, failing: number) => ({
 /** asks waits for an approval. */
 export const asks = { name: "release", steps: [{ id: "ok", action: "util.approval", params: { message: "Publish <b>version 7</b>?" } }, { id: "publish", action: "util.noop", depends_on: ["ok"] }] }
 
-/** chain logs a line after each wait. */
-export const chain = (length: number, seconds: number) => ({
-  name: "chain",
-  steps: Array.from({ length }, (_, i) => [
-    { id: `wait${i}`, action: "util.wait", params: { seconds }, ...(i > 0 ? { depends_on: [`say${i - 1}`] } : {}) },
-    { id: `say${i}`, action: "util.log", params: { message: `line number ${i} of the chain` }, depends_on: [`wait${i}`] },
+/** gated logs lines one after the other, and waits for an approval (gate0, gate1 …) before each further part. */
+export const gated = (parts: number, lines: number) => ({
+  name: "gated",
+  steps: Array.from({ length: parts }, (_, p) => [
+    ...(p > 0 ? [{ id: `gate${p - 1}`, action: "util.approval", params: { message: "go on?" }, depends_on: [`say${p * lines - 1}`] }] : []),
+    ...Array.from({ length: lines }, (_, k) => ({ id: `say${p * lines + k}`, action: "util.log", params: { message: `line number ${p * lines + k} of all` }, ...(p + k > 0 ? { depends_on: [k === 0 ? `gate${p - 1}` : `say${p * lines + k - 1}`] } : {}) })),
   ]).flat(),
 })
 

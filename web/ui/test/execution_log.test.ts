@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs"
 import { afterAll, beforeAll, expect, test } from "vitest"
 import { closeBrowser, open } from "./browser"
-import { chain, talks } from "./definitions"
+import { gated, talks } from "./definitions"
 import { Server } from "./server"
 
 let server: Server
@@ -104,23 +104,30 @@ test("a download has every line once, as text", async () => {
 })
 
 test("followed over a crash of the server: every line is there, once and in order; scrolled up, new ones are counted", async () => {
-  const n = 24
-  const x = await server.run(chain(n, 0.3), {}, false)
-  const o = await open(server, `/executions/${x.execution_id}/log`, { expected: /WebSocket|Failed to load resource|ERR_/, height: 360 })
+  const lines = 30
+  const x = await server.run(gated(3, lines), {}, false)
+  const approve = async (gate: string) => {
+    await server.until(async () => (await server.ask("GET", "/approvals")).approvals.some((a: { step_id: string }) => a.step_id === gate))
+    await server.ask("POST", `/approvals/${x.execution_id}.${gate}/approve`, {})
+  }
+  const o = await open(server, `/executions/${x.execution_id}/log`, { expected: /WebSocket|Failed to load resource|ERR_/, height: 500 })
   const { page } = o
-  await page.getByText("line number 1 of the chain").waitFor()
+  await page.getByText(`line number ${lines - 1} of all`).waitFor()
   await server.kill()
   await page.getByText("not connected, lines follow").waitFor()
   await server.start()
-  await page.getByText("line number 16 of the chain").waitFor() // the end stays in view
+  await page.getByText("not connected, lines follow").waitFor({ state: "detached" })
+  await approve("gate0")
+  await page.getByText(`line number ${2 * lines - 1} of all`).waitFor() // the end stays in view
   await page.getByRole("log").evaluate((el) => { el.scrollTop = 0 })
-  await page.getByRole("button", { name: /new lines?$/ }).waitFor()
-  await page.getByText("line number 0 of the chain").waitFor() // one still reads where one was
-  await page.getByRole("button", { name: /new lines?$|to the end/ }).click()
-  await page.getByText(`line number ${n - 1} of the chain`).waitFor()
-  await page.setViewportSize({ width: 1440, height: 1400 })
-  await page.getByText("line number 0 of the chain").waitFor()
-  const shown = await page.locator(".log-text").allInnerTexts()
-  expect(shown).toEqual(Array.from({ length: n }, (_, i) => `line number ${i} of the chain`))
+  await page.getByText("line number 0 of all").waitFor()
+  await approve("gate1")
+  await page.getByRole("button", { name: `${lines} new lines` }).waitFor()
+  await page.getByText("line number 0 of all").waitFor() // one still reads where one was
+  await page.getByRole("button", { name: `${lines} new lines` }).click()
+  await page.getByText(`line number ${3 * lines - 1} of all`).waitFor()
+  await page.setViewportSize({ width: 1440, height: 2000 })
+  await page.getByText("line number 0 of all").waitFor()
+  expect(await page.locator(".log-text").allInnerTexts()).toEqual(Array.from({ length: 3 * lines }, (_, i) => `line number ${i} of all`))
   await o.close()
 })

@@ -1,4 +1,4 @@
-import { useMemo, type CSSProperties } from "react"
+import { useEffect, useMemo, useSyncExternalStore, type CSSProperties } from "react"
 import { formatCount, formatDuration } from "../../format"
 import { FieldView } from "../../field/overlay"
 import { usePaint } from "../../field/paint"
@@ -10,8 +10,8 @@ import { AllSteps } from "./FieldTabs"
 import { usePage } from "./page"
 import { sceneOf, stateOf, type Node } from "./pseudo"
 
-/** What has steps of its own inside; the iterations of one action are shown as a fan. */
-const inside = (n: Node) => n.kind === "group" || n.kind === "pipeline" || (n.kind === "for_each" && !n.action)
+/** What has steps of its own inside. The iterations of one action are shown as a fan; that action the step says. */
+const inside = (n: Node, action: string | undefined) => n.kind === "group" || n.kind === "pipeline" || (n.kind === "for_each" && action === "")
 
 /** GraphTab is the plan with how it stands: every group is one node with counts until it is expanded. */
 export function GraphTab() {
@@ -62,6 +62,9 @@ function Graph({ nodes, expanded, chosen, filter, onToggle, onOpen, onFan }: Pro
   const { names } = usePage()
   const scene = useMemo(() => sceneOf(nodes), [nodes])
   const paint = usePaint(scene.states)
+  useSyncExternalStore(names.onChange, names.revision)
+  useEffect(() => names.want(nodes.filter((n) => n.kind === "for_each" && n.index >= 0).map((n) => n.index)), [nodes, names])
+  const actionOf = (n: Node) => { const s = names.get(n.index); return s && (s.action ?? "") }
   const at = nodes.findIndex((n) => n.id === chosen || (chosen !== undefined && names.get(n.index)?.step_id === chosen))
   const dim = useMemo(() => filter.length === 0 ? undefined : Uint8Array.from(nodes, (n) => (filter.some((s) => n.states[s] || n.status === s) ? 0 : 1)), [nodes, filter])
   const drawn = useMemo(() => ({ layout: scene.layout, status: scene.steps.status, first: scene.steps.first, edges: scene.steps.edges, dim }), [scene, dim])
@@ -76,7 +79,7 @@ function Graph({ nodes, expanded, chosen, filter, onToggle, onOpen, onFan }: Pro
         const box: CSSProperties = { left: scene.layout.x[i], top: scene.layout.y[i], width: scene.layout.w[i], height: scene.layout.h[i] }
         return (
           <GraphNode key={n.id} node={n} style={box} frame={frames.has(i)} expanded={expanded.includes(n.id)} chosen={i === at} faint={dim?.[i] === 1}
-            onOpen={() => onOpen(n)} onToggle={inside(n) ? () => onToggle(n.id) : undefined} onFan={n.kind === "for_each" && !n.parent ? () => onFan(n) : undefined} />
+            onOpen={() => onOpen(n)} onToggle={inside(n, actionOf(n)) ? () => onToggle(n.id) : undefined} onFan={n.kind === "for_each" && !n.parent ? () => onFan(n) : undefined} />
         )
       })}
     />

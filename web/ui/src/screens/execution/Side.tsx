@@ -30,7 +30,7 @@ export function Side({ step: key }: { step: string }) {
         {(s) => s === null ? <p className="note">There is no step {key} in this execution.</p> : (
           <>
             <Facts of={s} onParent={() => s.parent && void names.locate(s.parent).then((i) => (i >= 0 ? selectIndex(i) : select(s.parent)))} />
-            <Why step={key} state={s.status} />
+            <Why of={s} state={s.status} />
             <div className="tabs" role="group" aria-label="Of this step">
               {parts.map((p) => <button key={p} type="button" aria-pressed={p === shown} className="x-tab" onClick={() => setSearch({ side: p })}>{p}</button>)}
             </div>

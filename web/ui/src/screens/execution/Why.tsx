@@ -2,16 +2,19 @@ import { useState } from "react"
 import { Loaded } from "../../parts/Loading"
 import { Button } from "../../parts/Button"
 import { useRefusal } from "../../me"
-import { ended } from "../../states"
+import type { Named } from "../../field/names"
+import { ended, lookOf } from "../../states"
 import { AgainDialog, Approval, type Again } from "./Actions"
 import { useApprovals, useWhy } from "./ask"
 import { Linked } from "./Linked"
 import { usePage } from "./page"
 
 /** Why says in sentences why something is in its state, and what can be done about it. */
-export function Why({ step, state }: { step?: string; state: string }) {
+export function Why({ of, state }: { of?: Named; state: string }) {
+  const step = of?.step_id
+  const kept = of?.parent !== undefined && ended(state)
   const { id, x, select } = usePage()
-  const why = useWhy(id, step)
+  const why = useWhy(id, step, !kept)
   const approvals = useApprovals(id, state === "waiting")
   const refused = useRefusal("operator")
   const [again, setAgain] = useState<Again | undefined>()
@@ -19,7 +22,8 @@ export function Why({ step, state }: { step?: string; state: string }) {
   const lost = ["failed", "timed_out", "cancelled"].includes(state)
   return (
     <section className="x-why" aria-label="Why">
-      <Loaded of={why} lines={2}>
+      {kept && <Kept of={of} />}
+      {!kept && <Loaded of={why} lines={2}>
         {(w) => (
           <ul>
             {w.reasons.map((r, i) => (
@@ -32,7 +36,7 @@ export function Why({ step, state }: { step?: string; state: string }) {
             {w.reasons.length === 0 && <li className="quiet">There is nothing to explain.</li>}
           </ul>
         )}
-      </Loaded>
+      </Loaded>}
       <div className="row">
         {question && <Approval of={question} />}
         {lost && step && ended(x.status) && <Button refused={refused} onClick={() => setAgain({ kind: "retry" })}>Retry what did not complete…</Button>}
@@ -40,5 +44,19 @@ export function Why({ step, state }: { step?: string; state: string }) {
       </div>
       {again && <AgainDialog again={again} onClose={() => setAgain(undefined)} />}
     </section>
+  )
+}
+
+// Kept is what the step itself says of its end.
+function Kept({ of: s }: { of: Named }) {
+  const { select } = usePage()
+  const cause = s.error?.step_id
+  if (!s.error) return <p>{lookOf(s.status).word}{s.attempt > 1 ? ` in attempt ${s.attempt}` : ""}</p>
+  return (
+    <div>
+      <Linked text={s.error.message} />
+      {s.error.hint && <div className="quiet">{s.error.hint}</div>}
+      {cause && cause !== s.step_id && <button type="button" className="x-step-link mono" onClick={() => select(cause)}>{cause}</button>}
+    </div>
   )
 }

@@ -21,12 +21,13 @@ export const useStep = (id: string, key: string | undefined) =>
     return got.steps[0] ?? null
   }, { enabled: key !== undefined })
 
-export const useWhy = (id: string, key: string | undefined) =>
-  useAsk(["execution", id, "live", "why", key ?? ""], () => data(api.GET("/api/v1/executions/{execution_id}/why", { params: { path: { execution_id: id }, query: key ? { step_id: key } : {} } })))
+/** useWhy asks why the execution or a step is in its state. Of what is inside a step that has ended the server keeps the error alone. */
+export const useWhy = (id: string, key: string | undefined, when: boolean) =>
+  useAsk(["execution", id, "live", "why", key ?? ""], () => data(api.GET("/api/v1/executions/{execution_id}/why", { params: { path: { execution_id: id }, query: key ? { step_id: key } : {} } })), { enabled: when })
 
 /** useApprovals are the questions of this execution that wait for an answer. */
 export const useApprovals = (id: string, waits: boolean) =>
-  useAsk(["execution", id, "live", "approvals"], async () => (await data(api.GET("/api/v1/approvals", { params: { query: { limit: 500 } } }))).approvals.filter((a: Schemas["Approval"]) => a.execution_id === id), { enabled: waits })
+  useAsk(["execution", id, "live", "approvals"], async () => (await data(api.GET("/api/v1/approvals", { params: { query: { limit: 200 } } }))).approvals.filter((a: Schemas["Approval"]) => a.execution_id === id), { enabled: waits })
 
 export interface Live {
   connected: boolean
