@@ -6,6 +6,7 @@ import { useMe } from "../me"
 import { Skeleton } from "../parts/Loading"
 import { Toasts } from "../parts/Toasts"
 import { screens, type Screen } from "../screens/screens"
+import { useBadges } from "./Badges"
 import { Broken } from "./Broken"
 import "./frame.css"
 import { Help } from "./Help"
@@ -36,8 +37,10 @@ function Rail({ badges }: { badges: Record<string, number> }) {
 }
 
 /** Frame is what stays: the rail, the bar, messages; the screen is inside. */
-export function Frame({ badges = {}, search }: { badges?: Record<string, number>; search?: ReactNode }) {
+export function Frame() {
   const me = useMe()
+  const badges = useBadges()
+  const waiting = Object.values(badges).reduce((a, b) => a + b, 0)
   const [, navigate] = useLocation()
   const [help, setHelp] = useState(false)
   useKeys([
@@ -51,7 +54,6 @@ export function Frame({ badges = {}, search }: { badges?: Record<string, number>
       <a className="skip" href="#screen" onClick={(e) => { e.preventDefault(); document.getElementById("screen")?.focus() }}>Skip to the page</a>
       <Rail badges={badges} />
       <header className="topbar">
-        {search}
         <span className="grow" />
         <LiveLight />
         <Theme />
@@ -63,7 +65,7 @@ export function Frame({ badges = {}, search }: { badges?: Record<string, number>
           <Suspense fallback={<Skeleton lines={6} />}>
             <Switch>
               {loaded.map((s) => (
-                <Route key={s.path} path={s.path}>{(params) => <Titled title={s.title}><s.Page params={params as Record<string, string | undefined>} /></Titled>}</Route>
+                <Route key={s.path} path={s.path}>{(params) => <Titled title={s.title} waiting={waiting}><s.Page params={params as Record<string, string | undefined>} /></Titled>}</Route>
               ))}
               <Route><NotFound /></Route>
             </Switch>
@@ -76,8 +78,8 @@ export function Frame({ badges = {}, search }: { badges?: Record<string, number>
   )
 }
 
-function Titled({ title, children }: { title: string; children: ReactNode }) {
-  useEffect(() => { document.title = `${title} · Stepwell` }, [title])
+function Titled({ title, waiting, children }: { title: string; waiting: number; children: ReactNode }) {
+  useEffect(() => { document.title = `${waiting ? `(${waiting}) ` : ""}${title} · Stepwell` }, [title, waiting])
   return <>{children}</>
 }
 

@@ -13,6 +13,7 @@ export const screens: Screen[] = [
   { path: "/", title: "Home", rail: { icon: "⌂", key: "h" }, load: () => import("./home/Home") },
   { path: "/executions", title: "Executions", rail: { icon: "▷", key: "e" }, load: () => import("./executions/Executions") },
   { path: "/executions/:id/:tab?", title: "Execution", load: () => import("./execution/Execution") },
+  { path: "/approvals", title: "Approvals", rail: { icon: "✓", key: "a" }, load: () => import("./approvals/Approvals") },
   { path: "/pipelines/new", title: "New pipeline", load: () => import("./editor/Editor") },
   { path: "/pipelines/:id/edit", title: "Edit pipeline", load: () => import("./editor/Editor") },
 ]

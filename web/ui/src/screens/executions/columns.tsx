@@ -3,7 +3,6 @@ import { shortID } from "../../format"
 import type { Column } from "../../parts/Rows"
 import { StateBar, StateWord } from "../../parts/State"
 import { Ago, Took } from "../../parts/Time"
-import "./executions.css"
 import type { Execution } from "./query"
 
 /** Progress is a bar of an execution's steps, with how many are done. */
