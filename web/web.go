@@ -34,8 +34,8 @@ type file struct {
 	kind   string
 }
 
-// Handler serves the pages below a path that begins and ends with a slash; every path that names no file is the application, which
-// reads the rest of the address itself. Version is the program's. It answers GET and HEAD.
+// Handler serves the pages; every path that names no file is the application, which reads the rest of the address itself. Base begins
+// and ends with a slash: it is in front of every address as browsers see it, while requests come without it. Version is the program's.
 func Handler(base, version string) (http.Handler, error) {
 	files := map[string]file{}
 	err := fs.WalkDir(dist, "dist", func(name string, d fs.DirEntry, err error) error {
@@ -60,7 +60,7 @@ func Handler(base, version string) (http.Handler, error) {
 		return nil, fmt.Errorf("web: %w", err)
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		name := strings.TrimPrefix(r.URL.Path, base)
+		name := strings.TrimPrefix(r.URL.Path, "/")
 		if f, ok := files[name]; ok && name != "index.html" {
 			f.serve(w, r)
 			return

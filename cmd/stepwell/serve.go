@@ -17,6 +17,7 @@ import (
 	"github.com/stepwell/stepwell/app"
 	"github.com/stepwell/stepwell/manual"
 	"github.com/stepwell/stepwell/settings"
+	"github.com/stepwell/stepwell/web"
 )
 
 // forcedPatience is how long a server that is forced to stop may still take.
@@ -69,6 +70,9 @@ func (p *program) newServeCommand() *cobra.Command {
 func (p *program) serve(s *settings.Serving) error {
 	o, err := p.serverOptions(s)
 	if err != nil {
+		return err
+	}
+	if o.Page, err = web.Handler(o.BasePath+"/", o.Version); err != nil {
 		return err
 	}
 	signals := make(chan os.Signal, 3)
