@@ -132,7 +132,7 @@ func (b *Board) run(ctx context.Context) {
 			b.known, b.told, polled = make([]map[string][]byte, len(b.lists)), [2]map[string]bool{{}, {}}, time.Time{}
 		}
 		b.tellExecutions()
-		if time.Since(polled) < b.hub.o.Poll {
+		if b.hub.o.Now().Sub(polled) < b.hub.o.Poll {
 			continue
 		}
 		for i := range b.lists {
@@ -140,7 +140,7 @@ func (b *Board) run(ctx context.Context) {
 				b.hub.o.Log.Error("a list cannot be followed for now", "list", b.lists[i].Kind, "error", err)
 			}
 		}
-		polled = time.Now()
+		polled = b.hub.o.Now()
 		b.told = [2]map[string]bool{{}, b.told[0]}
 		b.prime()
 	}

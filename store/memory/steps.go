@@ -121,8 +121,9 @@ func (s *Store) States(_ context.Context, execution int64, of []int32) (states [
 			continue
 		}
 		row := x.steps[idx]
-		states = append(states, store.StepState{Idx: idx, Version: row.version, Status: row.Status, Attempt: row.Attempt, Key: row.Key, Worker: row.Worker,
-			Queued: row.Queued, Started: row.Started, Ended: row.Ended, Cost: row.Cost, Superseded: row.superseded})
+		one := store.StepState{Idx: idx, Version: row.version, Status: row.Status, Attempt: row.Attempt, Key: row.Key, Worker: row.Worker, Cost: row.Cost, Superseded: row.superseded}
+		one.Queued, one.Started, one.Ended = row.Queued, row.Started, row.Ended
+		states = append(states, one)
 	}
 	if of != nil {
 		return states, nil
