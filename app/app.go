@@ -76,6 +76,8 @@ type Options struct {
 	Schemas schema.Options
 	// Modules adds stream modules of the embedding program. Defaults to none.
 	Modules []stream.Module
+	// Replace gives the stream modules that take the place of all of them, in tests of pipelines. Defaults to leaving them.
+	Replace func([]stream.Module) []stream.Module
 	// Register adds actions of the embedding program. Defaults to none.
 	Register func(*action.Registry) error
 	// Observe is told of every commit; see conductor.Options. Defaults to nothing.
@@ -105,6 +107,8 @@ type Options struct {
 	CallbackURL func(key string) string
 	// Grace is how long a handler may go on after its context ended. Defaults to 15 seconds.
 	Grace time.Duration
+	// Memory keeps everything in memory, as long as the process lives; files of steps and keys are in Data all the same.
+	Memory bool
 	// Now is the clock of all times that are recorded or decide what is done. Defaults to time.Now.
 	Now func() time.Time
 	// Log takes Stepwell's own messages. Defaults to slog.Default.
@@ -178,7 +182,7 @@ func actions(o *Options) (*action.Registry, *outbound.Client, error) {
 	if o.clusters, err = o.buildClusters(client); err != nil {
 		return nil, nil, err
 	}
-	commands := builtin.Options{Sandbox: o.sandbox, PassEnv: o.Exec.PassEnv, Backup: o.backup}
+	commands := builtin.Options{Now: o.Now, Sandbox: o.sandbox, PassEnv: o.Exec.PassEnv, Backup: o.backup}
 	for _, add := range []func() error{
 		func() error { return builtin.Register(r, commands) },
 		func() error { return httpcall.Register(r, client) },
@@ -233,7 +237,7 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 	if err != nil {
 		return nil, err
 	}
-	a.Store, err = openStore(ctx, store.Options{Check: o.checkKey(keys), Path: o.DB, Exclusive: !o.readOnly && !o.shared(), ReadOnly: o.readOnly, Synchronous: o.Synchronous, Now: o.Now, Log: o.Log})
+	a.Store, err = o.openDatabase(ctx, o.checkKey(keys))
 	if err != nil {
 		return nil, err
 	}

@@ -37,7 +37,11 @@ func streams(r *action.Registry, client *outbound.Client, o Options) error {
 	if o.secrets != nil {
 		so.Secrets = o.secrets
 	}
-	return stream.Register(r, so, slices.Concat(
+	modules := slices.Concat(
 		files.Modules(files.ModuleOptions{Places: places}), paging.Modules(paging.Options{HTTP: client}), reshape.Modules(),
-		stac.Modules(stac.Options{HTTP: client, Places: places, Schemas: schema.New(schemas)}), o.Modules)...)
+		stac.Modules(stac.Options{HTTP: client, Places: places, Schemas: schema.New(schemas)}), o.Modules)
+	if o.Replace != nil {
+		modules = o.Replace(modules)
+	}
+	return stream.Register(r, so, modules...)
 }

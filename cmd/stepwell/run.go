@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"maps"
+	"os"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -29,6 +30,7 @@ type runFlags struct {
 	watch      bool
 	failures   string
 	summary    string
+	noDB       bool
 	server     string
 	project    string
 	output     *choice
@@ -55,6 +57,7 @@ func (p *program) newRunCommand() *cobra.Command {
 	flags.BoolVar(&f.dryRun, "dry-run", false, "check everything and show the plan, but run nothing")
 	flags.BoolVar(&f.watch, "watch", false, "run it again each time that it or a file it refers to has changed, until Ctrl-C")
 	flags.StringVar(&f.project, "project", "", "`id` of a project whose processed items the execution counts")
+	flags.BoolVar(&f.noDB, "no-db", false, "keep nothing: no data directory, no history, no --resume")
 	f.addReport(flags)
 	f.output = format(flags, "text", "json")
 	flags.StringVar(&f.server, "server", "", "`URL` of a server that runs it instead of this process")
@@ -116,6 +119,13 @@ func (p *program) runFile(file string, f *runFlags) error {
 	if f.dryRun {
 		return p.showPlan(d.def, actions, f.output.value)
 	}
+	if f.noDB {
+		done, err := p.forget(f)
+		if err != nil {
+			return err
+		}
+		defer done()
+	}
 	s, err := p.open(f.output.value, "stepwell run "+file+" --resume"+p.dbFlag())
 	if err != nil {
 		return err
@@ -127,10 +137,23 @@ func (p *program) runFile(file string, f *runFlags) error {
 	return s.start(d.def, params, f.project)
 }
 
+// forget has the execution run in memory, and what belongs to it in a folder that done deletes.
+func (p *program) forget(f *runFlags) (done func(), err error) {
+	if f.resume || f.project != "" {
+		return nil, stepwell.Invalid("leave one of them out", "--no-db keeps nothing: there is no execution to go on with, and no project")
+	}
+	dir, err := os.MkdirTemp("", "stepwell-run-")
+	if err != nil {
+		return nil, err
+	}
+	p.settings.memory, p.settings.data, p.settings.db = true, dir, app.Database(dir)
+	return func() { os.RemoveAll(dir) }, nil // what cannot be deleted stays in the system's folder for temporary files
+}
+
 // runThere has a server run a pipeline file, and shows it as if it ran here.
 func (p *program) runThere(file string, f *runFlags) error {
-	if f.resume || f.failures != "" || f.summary != "" {
-		return stepwell.Invalid("`stepwell executions resume ID --server …` continues with an execution", "--resume, --output-failures and --output-summary are for executions of this process")
+	if f.resume || f.noDB || f.failures != "" || f.summary != "" {
+		return stepwell.Invalid("`stepwell executions resume ID --server …` continues with an execution", "--resume, --no-db, --output-failures and --output-summary are for executions of this process")
 	}
 	src, err := readFile(file, maxDocument)
 	if err != nil {

@@ -241,8 +241,10 @@ func (s *session) finish(id string, err error) error {
 		return nil
 	case over(x):
 		return exitOf(x.Status)
-	case x.Status == stepwell.ExecutionPaused.String():
+	case x.Status == stepwell.ExecutionPaused.String() && !s.program.settings.memory:
 		fmt.Fprintf(s.program.err, "the execution is paused; continue with: stepwell executions resume %s%s\n", id, s.where)
+	case s.program.settings.memory:
+		fmt.Fprintln(s.program.err, "the execution was cut off, and --no-db kept nothing of it")
 	case s.app == nil:
 		fmt.Fprintf(s.program.err, "the execution continues there; show it again with: %s\n", s.resume)
 	default:

@@ -19,6 +19,7 @@ import (
 
 // commonFlags are the values of the flags that several commands have.
 type commonFlags struct {
+	memory   bool   // there is no database: executions end with the process
 	data     string // the data directory, "" when the database is elsewhere
 	db       string // the database file
 	file     string // the settings file, whether it exists or not
@@ -135,7 +136,7 @@ var clock = time.Now
 
 // options are those of an App that go with the settings.
 func (p *program) options() (app.Options, error) {
-	o := app.Options{Data: p.settings.data, Synchronous: p.settings.sync.value, Workers: p.settings.workers, Now: clock}
+	o := app.Options{Data: p.settings.data, Synchronous: p.settings.sync.value, Workers: p.settings.workers, Memory: p.settings.memory, Now: clock}
 	if o.Data == "" || !p.settings.inFile() {
 		o.DB = p.settings.db
 	}

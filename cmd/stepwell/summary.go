@@ -83,6 +83,7 @@ func (s *session) summary(ctx context.Context, x *api.ExecutionDetail) error {
 		return err
 	}
 	switch {
+	case s.program.settings.memory:
 	case x.Status == stepwell.ExecutionCompletedWithFailures.String() && s.reportKey != "" && x.Progress.Failed == 0:
 		fmt.Fprintf(w, "again, for the items that failed:  stepwell executions retry %s%s\n", x.ID, s.where)
 	case over(x) && x.Status != stepwell.ExecutionCompleted.String():
@@ -124,7 +125,7 @@ func (s *session) writeFailures(ctx context.Context, w io.Writer, x *api.Executi
 		return nil, err
 	}
 	told, more := view.WriteFailures(w, failed.Steps, maxFailures)
-	if more || failed.Next != "" {
+	if (more || failed.Next != "") && !s.program.settings.memory {
 		fmt.Fprintf(w, "… and more; all of them: stepwell executions show %s --status failed%s\n", x.ID, s.where)
 	}
 	return told, nil

@@ -121,8 +121,9 @@ func (s *Store) States(_ context.Context, execution int64, of []int32) (states [
 			continue
 		}
 		row := x.steps[idx]
-		one := store.StepState{Idx: idx, Version: row.version, Status: row.Status, Attempt: row.Attempt, Key: row.Key, Worker: row.Worker, Cost: row.Cost, Superseded: row.superseded}
-		one.Queued, one.Started, one.Ended = row.Queued, row.Started, row.Ended
+		one := store.StepState{Idx: idx, Version: row.version, Superseded: row.superseded}
+		one.Status, one.Attempt, one.Key, one.Worker = row.Status, row.Attempt, row.Key, row.Worker
+		one.Queued, one.Started, one.Ended, one.Cost = row.Queued, row.Started, row.Ended, row.Cost
 		states = append(states, one)
 	}
 	if of != nil {
