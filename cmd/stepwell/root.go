@@ -79,6 +79,7 @@ func (p *program) root() *cobra.Command {
 		p.newRunCommand(),
 		p.newValidateCommand(),
 		p.newPlanCommand(),
+		p.newTestCommand(),
 		p.newActionsCommand(),
 		p.newModulesCommand(),
 		p.newSchemaCommand(),
@@ -118,7 +119,7 @@ func (p *program) root() *cobra.Command {
 
 // groups are the commands by task, as the help lists them.
 var groups = []manual.Group{
-	{Title: "Write pipelines:", Commands: []string{"init", "validate", "plan", "actions", "modules", "schema"}},
+	{Title: "Write pipelines:", Commands: []string{"init", "validate", "plan", "test", "actions", "modules", "schema"}},
 	{Title: "Run pipelines:", Commands: []string{"run", "executions", "approvals"}},
 	{Title: "Run a server:", Commands: []string{"serve", "pipelines", "schedules", "webhooks", "events"}},
 	{Title: "Process projects:", Commands: []string{"projects", "lessons", "runs"}},

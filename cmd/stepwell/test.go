@@ -1,0 +1,294 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/action"
+	"github.com/stepwell/stepwell/app"
+	"github.com/stepwell/stepwell/definition"
+	"github.com/stepwell/stepwell/scenario"
+	"github.com/stepwell/stepwell/sim"
+	"github.com/stepwell/stepwell/view"
+)
+
+// testFlags are the flags of `stepwell test`.
+type testFlags struct {
+	run      string
+	update   bool
+	coverage float64
+	junit    string
+	seed     uint64
+	watch    bool
+	verbose  bool
+	from     string
+	unmocked *choice
+	output   *choice
+}
+
+func (p *program) newTestCommand() *cobra.Command {
+	var f testFlags
+	c := &connection{here: true, newest: newestExecution}
+	cmd := &cobra.Command{
+		Use:   "test [PATH…]",
+		Short: "Test pipelines without what they call, and without waiting",
+		Long: "Run the tests in files NAME.test.yaml, in and below the paths (docs/testing.md). The pipelines run with\n" +
+			"the engine of a server, in memory: steps end as the test's mocks say, and the clock jumps, so that\n" +
+			"retries, waits and timeouts of days take no time. Nothing outside is called unless a test says so.\n\n" +
+			"Exit codes: 0 all tests passed, 1 some failed or --min-coverage is not reached, 2 wrong input.",
+		Example: "  stepwell test\n  stepwell test nightly.test.yaml -v\n  stepwell test pipelines --min-coverage 80 --junit report.xml\n  stepwell test --from 01a2 > nightly.test.yaml",
+		Args:    arguments(0, -1, ""),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if f.from != "" {
+				if len(args) > 0 {
+					return stepwell.Invalid("leave one of them out", "--from writes a test, and runs none")
+				}
+				return p.testFrom(c, f.from)
+			}
+			if len(args) == 0 {
+				args = []string{"."}
+			}
+			if f.watch {
+				return p.testAgain(args, &f)
+			}
+			return p.test(context.Background(), args, &f)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.run, "run", "", "run only the tests whose names match the regular `expression`")
+	flags.BoolVar(&f.update, "update", false, "record snapshots anew")
+	flags.Float64Var(&f.coverage, "min-coverage", 0, "fail when the tests see fewer than so many `percent` of a pipeline's decisions")
+	flags.StringVar(&f.junit, "junit", "", "also write the report to a `file`, in JUnit's XML")
+	flags.Uint64Var(&f.seed, "seed", 0, "`number` that chooses the order of what happens at one time; 0 is that of dispatch")
+	flags.BoolVar(&f.watch, "watch", false, "test again each time that a test or a pipeline has changed, until Ctrl-C")
+	flags.BoolVarP(&f.verbose, "verbose", "v", false, "name tests that passed, and decisions that no test has seen")
+	flags.StringVar(&f.from, "from", "", "write a test that plays the `execution` with this id again, and run nothing")
+	flags.StringVar(&c.server, "server", "", "`URL` of the server that has the execution of --from")
+	f.unmocked = &choice{"fail", []string{"fail", "empty", "real"}}
+	flags.Var(f.unmocked, "unmocked", "what becomes of steps without a mock, where the test does not say it:\nfail the test, complete with empty outputs, or run for real")
+	f.output = format(flags, "text", "json")
+	p.settings.addDB(flags)
+	p.settings.addLenient(flags)
+	c.flags = flags
+	return cmd
+}
+
+// test runs all tests and writes the report.
+func (p *program) test(ctx context.Context, paths []string, f *testFlags) error {
+	only, err := regexp.Compile(f.run)
+	if err != nil {
+		return stepwell.Invalid("", "--run: %v", err)
+	}
+	files, err := testFiles(paths)
+	if err != nil {
+		return err
+	}
+	tests, problems, err := parseTests(files)
+	if err == nil {
+		err = problems.Err()
+	}
+	if err != nil {
+		return err
+	}
+	p.warn(problems)
+	runner, done, err := p.testRunner(f)
+	if err != nil {
+		return err
+	}
+	defer done()
+	report := &scenario.Report{Tests: []*scenario.Result{}}
+	for _, t := range tests {
+		if !only.MatchString(t.Name) {
+			continue
+		}
+		result, err := runner.Run(ctx, t)
+		if err != nil {
+			return err
+		}
+		report.Add(result)
+	}
+	if len(report.Tests) == 0 {
+		return notFound("", "no test has a name that matches %q", f.run)
+	}
+	if report.Coverage = runner.Coverage(); report.Coverage == nil {
+		report.Coverage = []scenario.Coverage{}
+	}
+	if err := p.writeReport(report, f); err != nil {
+		return err
+	}
+	return p.verdict(report, f)
+}
+
+func (p *program) writeReport(report *scenario.Report, f *testFlags) error {
+	if f.junit != "" {
+		file, err := os.Create(f.junit)
+		if err != nil {
+			return fileError(f.junit, err)
+		}
+		if err := errors.Join(report.WriteJUnit(file), file.Close()); err != nil {
+			return err
+		}
+	}
+	if f.output.value == "json" {
+		return view.WriteJSON(p.out, report)
+	}
+	return report.WriteText(p.out, f.verbose)
+}
+
+// verdict is the exit code.
+func (p *program) verdict(report *scenario.Report, f *testFlags) error {
+	bad := report.Failed > 0
+	for i := range report.Coverage {
+		if c := &report.Coverage[i]; c.Percent() < f.coverage {
+			bad = true
+			fmt.Fprintf(p.err, "stepwell: %s: %.1f %% of its decisions are covered, --min-coverage asks for %g %%\n", c.Pipeline, c.Percent(), f.coverage)
+			for _, m := range c.Missing {
+				fmt.Fprintln(p.err, "    "+view.Printable(m))
+			}
+		}
+	}
+	if bad {
+		return exitError(exitFailed)
+	}
+	return nil
+}
+
+// testFiles finds test files: those named, and all in and below the folders named. Folders whose names begin with a dot are left out.
+func testFiles(paths []string) (files []string, err error) {
+	for _, path := range paths {
+		info, err := os.Stat(path)
+		if err != nil {
+			return nil, fileError(path, err)
+		}
+		if !info.IsDir() {
+			if !isTest(path) {
+				return nil, stepwell.Invalid("name a file NAME.test.yaml, or a folder", "%s is not a test file", path)
+			}
+			files = append(files, path)
+			continue
+		}
+		err = filepath.WalkDir(path, func(name string, e fs.DirEntry, err error) error {
+			switch {
+			case err != nil:
+				return fileError(name, err)
+			case e.IsDir() && name != path && (strings.HasPrefix(e.Name(), ".") || e.Name() == "node_modules"):
+				return fs.SkipDir
+			case !e.IsDir() && isTest(name):
+				files = append(files, name)
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	slices.Sort(files)
+	if files = slices.Compact(files); len(files) == 0 {
+		return nil, notFound("a test file is called NAME.test.yaml", "there are no tests in %s", strings.Join(paths, ", "))
+	}
+	return files, nil
+}
+
+func isTest(name string) bool {
+	return slices.ContainsFunc(scenario.Suffixes, func(suffix string) bool { return strings.HasSuffix(name, suffix) })
+}
+
+// parseTests reads all files, and finds what is wrong with any of them.
+func parseTests(files []string) (tests []*scenario.Test, problems definition.Problems, err error) {
+	for _, file := range files {
+		src, err := readFile(file, maxDocument)
+		if err != nil {
+			return nil, nil, err
+		}
+		list, wrong := scenario.Parse(file, src)
+		tests, problems = append(tests, list...), append(problems, wrong...)
+	}
+	return tests, problems, nil
+}
+
+// testRunner makes the runner. done deletes what it has written.
+func (p *program) testRunner(f *testFlags) (_ *scenario.Runner, done func(), err error) {
+	dir, err := os.MkdirTemp("", "stepwell-test-")
+	if err != nil {
+		return nil, nil, err
+	}
+	done = func() { os.RemoveAll(dir) } // what cannot be deleted stays in the system's folder for temporary files
+	streams, clock := &scenario.Streams{Dir: filepath.Join(dir, "streams")}, &sim.Clock{}
+	actions, err := p.testActions(streams, clock)
+	if err != nil {
+		done()
+		return nil, nil, err
+	}
+	load := func(file string) (*definition.Definition, definition.Problems, error) {
+		d, err := p.load(file, actions)
+		if err != nil {
+			return nil, nil, err
+		}
+		return d.def, d.problems, nil
+	}
+	return scenario.NewRunner(scenario.Options{Actions: actions, Clock: clock, Streams: streams, Load: load, Update: f.update, Unmocked: f.unmocked.value, Seed: f.seed}), done, nil
+}
+
+// testActions are the actions that go with the settings, by the clock of the tests and with their streams.
+func (p *program) testActions(streams *scenario.Streams, clock *sim.Clock) (*action.Registry, error) {
+	o, err := p.options()
+	if err != nil {
+		return nil, err
+	}
+	o.Now, o.Checkpoints, o.Replace = clock.Now, streams.Dir, streams.Replace
+	return app.Actions(o)
+}
+
+// testAgain tests, and again each time that something has changed, until it is interrupted.
+func (p *program) testAgain(paths []string, f *testFlags) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	for {
+		files := p.filesOfTests(paths)
+		before := stampsOf(files)
+		code := p.exit(p.test(ctx, paths, f))
+		if ctx.Err() == nil {
+			fmt.Fprintf(p.err, "\nwatching %d files: the tests run again when one changes (Ctrl-C ends)\n", len(files))
+		}
+		if !awaitChange(ctx, files, before) {
+			if code == exitOK {
+				return nil
+			}
+			return exitError(code)
+		}
+	}
+}
+
+// filesOfTests are the files that tests depend on: their own, the pipelines and those that these run.
+func (p *program) filesOfTests(paths []string) (all []string) {
+	files, err := testFiles(paths)
+	if err != nil {
+		return paths // the run says what is wrong
+	}
+	for _, file := range files {
+		all = append(all, file)
+		src, err := readFile(file, maxDocument)
+		if err != nil {
+			continue
+		}
+		tests, _ := scenario.Parse(file, src)
+		for _, t := range tests {
+			if t.Pipeline != "" && !slices.Contains(all, t.Pipeline) {
+				all = append(all, p.filesOf(t.Pipeline, "")...)
+			}
+		}
+	}
+	return all
+}

@@ -1,0 +1,202 @@
+package scenario
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Recording is an execution that a test is made of. Its texts and values have no secrets any more.
+type Recording struct {
+	ID, Pipeline, File, Status string
+	Created                    time.Time
+	Params, Outputs            json.RawMessage
+	Cancelled                  string // the reason; "": it was not
+	CancelledAt                time.Time
+	Steps                      []RecordedStep
+}
+
+// RecordedStep is a step with what came of its attempts.
+type RecordedStep struct {
+	Key, Action, Status string
+	Attempts            int
+	Params, Outputs     json.RawMessage
+	Code, Error         string
+	Started, Ended      time.Time
+	Tries               []Try    // attempts that failed before the last one
+	Spawned             []string // keys of steps that it has added
+	Items               bool     // it is a stream's
+}
+
+// Try is an attempt that failed and was followed by another one.
+type Try struct {
+	Error string
+	Took  time.Duration
+	Lost  bool // its worker was lost
+}
+
+// WriteTest writes a test file that plays the execution again: its outcomes are the mocks, and what came of it is expected.
+func (r *Recording) WriteTest(w io.Writer, canonical func(action string) string) error {
+	b := &bytes.Buffer{}
+	fmt.Fprintf(b, "# Recorded from execution %s. Secrets are left out: where a value is ***, write what the test needs.\n", r.ID)
+	fmt.Fprintf(b, "pipeline: %s\nat: %s\n", quoted(r.File), r.Created.UTC().Format(time.RFC3339))
+	if len(r.Params) > 0 && string(r.Params) != "null" && string(r.Params) != "{}" {
+		fmt.Fprintf(b, "params: %s\n", r.Params)
+	}
+	var when []string
+	streams := false
+	mocks := &bytes.Buffer{}
+	for i := range r.Steps {
+		s := &r.Steps[i]
+		streams = streams || s.Items
+		act := canonical(s.Action)
+		if entry := s.answered(act); entry != "" {
+			when = append(when, entry)
+		}
+		if list := s.outcomes(r, act); len(list) > 0 && !r.around(s.Key) {
+			fmt.Fprintf(mocks, "  %s:\n    - %s\n", quoted(s.Key), strings.Join(list, "\n    - "))
+		}
+	}
+	if streams {
+		fmt.Fprintln(b, "# Items of streams are not recorded: write items: and the mocks of sources and sinks.")
+	}
+	if mocks.Len() > 0 {
+		fmt.Fprintf(b, "mock:\n%s", mocks)
+	}
+	if r.Cancelled != "" {
+		when = append(when, fmt.Sprintf("{after: %s, cancel: %s}", r.CancelledAt.Sub(r.Created).Round(time.Millisecond), quoted(r.Cancelled)))
+	}
+	fmt.Fprintf(b, "tests:\n  - name: as in execution %s\n", r.ID)
+	if len(when) > 0 {
+		fmt.Fprintf(b, "    when:\n      - %s\n", strings.Join(when, "\n      - "))
+	}
+	fmt.Fprintf(b, "    expect:\n      status: %s\n", r.Status)
+	if len(r.Outputs) > 0 && string(r.Outputs) != "null" {
+		fmt.Fprintf(b, "      outputs: %s\n", r.Outputs)
+	}
+	fmt.Fprintln(b, "      steps:")
+	for _, s := range r.Steps {
+		if s.Action != "" {
+			fmt.Fprintf(b, "        %s: {status: %s, attempts: %d}\n", quoted(s.Key), s.Status, s.Attempts)
+		}
+	}
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+// around reports whether a step has others inside: iterations, or the steps of a group.
+func (r *Recording) around(key string) bool {
+	return slices.ContainsFunc(r.Steps, func(s RecordedStep) bool {
+		inner, ok := strings.CutPrefix(s.Key, key)
+		return ok && inner != "" && (inner[0] == '[' || inner[0] == '.')
+	})
+}
+
+// quoted is a text for YAML.
+func quoted(text string) string {
+	raw, err := json.Marshal(text)
+	if err != nil {
+		return fmt.Sprintf("%q", text)
+	}
+	return string(raw)
+}
+
+// answered is the entry of when that answers a step as it was answered.
+func (s *RecordedStep) answered(act string) string {
+	if act != "util.approval" && act != "util.wait_for" || s.Status != "completed" && s.Status != "failed" || s.Started.IsZero() {
+		return ""
+	}
+	waited := s.Ended.Sub(s.Started).Round(time.Millisecond)
+	begin := fmt.Sprintf("{step: %s, is: waiting, for: %s, ", quoted(s.Key), max(waited, 0))
+	if act == "util.wait_for" {
+		var p struct {
+			Event string `json:"event"`
+		}
+		if json.Unmarshal(s.Params, &p) != nil || p.Event == "" || s.Status != "completed" {
+			return ""
+		}
+		return begin + fmt.Sprintf("signal: {event: %s, outputs: %s}}", quoted(p.Event), object(s.Outputs))
+	}
+	var d struct {
+		Approved  bool   `json:"approved"`
+		By        string `json:"by"`
+		Comment   string `json:"comment"`
+		Automatic bool   `json:"automatic"`
+	}
+	if len(s.Outputs) > 0 && json.Unmarshal(s.Outputs, &d) != nil || d.Automatic {
+		return ""
+	}
+	if by, ok := strings.CutPrefix(s.Error, "rejected by "); ok {
+		d.By, d.Comment, _ = strings.Cut(by, ": ")
+	} else if s.Status == "failed" {
+		return "" // its time was over
+	}
+	verb := "reject"
+	if d.Approved {
+		verb = "approve"
+	}
+	return begin + fmt.Sprintf("%s: {by: %s, comment: %s}}", verb, quoted(d.By), quoted(d.Comment))
+}
+
+func object(raw json.RawMessage) string {
+	if len(raw) == 0 || string(raw) == "null" {
+		return "{}"
+	}
+	return string(raw)
+}
+
+// outcomes are the entries of a step's mock, none where its action runs in tests or it did not run.
+func (s *RecordedStep) outcomes(r *Recording, act string) (out []string) {
+	if s.Action == "" || s.Items || act == reportAction || slices.Contains(pure, act) {
+		return nil
+	}
+	for _, t := range s.Tries {
+		if t.Lost {
+			out = append(out, "{lose_worker: true"+takes(t.Took)+"}")
+			continue
+		}
+		out = append(out, "{fail: "+quoted(cmp.Or(t.Error, "failed"))+takes(t.Took)+"}")
+	}
+	took := takes(s.Ended.Sub(s.Started))
+	switch s.Status {
+	case "completed":
+		out = append(out, "{outputs: "+object(s.Outputs)+took+s.spawns(r)+"}")
+	case "failed":
+		out = append(out, "{fail: "+quoted(cmp.Or(s.Error, "failed"))+", code: "+cmp.Or(s.Code, "failed")+", permanent: true"+took+"}")
+	case "timed_out", "cancelled":
+		if !s.Started.IsZero() {
+			out = append(out, "{hang: true}")
+		}
+	}
+	return out
+}
+
+func takes(d time.Duration) string {
+	if d <= 0 || d > math.MaxInt64/2 {
+		return ""
+	}
+	return ", takes: " + d.Round(time.Millisecond).String()
+}
+
+// spawns are the steps that a step has added.
+func (s *RecordedStep) spawns(r *Recording) string {
+	var list []string
+	for _, key := range s.Spawned {
+		i := slices.IndexFunc(r.Steps, func(x RecordedStep) bool { return x.Key == key })
+		if i < 0 {
+			continue
+		}
+		name, id, _ := strings.Cut(key, ":")
+		list = append(list, fmt.Sprintf("{name: %s, key: %s, action: %s, params: %s}", quoted(name), quoted(id), r.Steps[i].Action, object(r.Steps[i].Params)))
+	}
+	if len(list) == 0 {
+		return ""
+	}
+	return ", spawn: [" + strings.Join(list, ", ") + "]"
+}

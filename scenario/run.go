@@ -1,0 +1,442 @@
+package scenario
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/action"
+	"github.com/stepwell/stepwell/conductor"
+	"github.com/stepwell/stepwell/definition"
+	"github.com/stepwell/stepwell/expr"
+	"github.com/stepwell/stepwell/plan"
+	"github.com/stepwell/stepwell/sim"
+	"github.com/stepwell/stepwell/spec"
+	"github.com/stepwell/stepwell/store"
+)
+
+// Options configure a Runner. Actions, Clock and Load are required.
+type Options struct {
+	// Actions are all actions, with handlers that reckon with Clock, and modules that Streams has replaced.
+	Actions *action.Registry
+	Clock   *sim.Clock
+	Streams *Streams // nil: pipelines with streams cannot be tested
+	// Load reads and checks a pipeline's file.
+	Load func(file string) (*definition.Definition, definition.Problems, error)
+	// Update rewrites snapshots. Defaults to comparing them.
+	Update bool
+	// Unmocked is used by tests that do not say it: fail, empty or real. Defaults to fail.
+	Unmocked string
+	Seed     uint64 // of the order of what happens at one time
+	// Dir is the working directory of the executions. Defaults to none.
+	Dir string
+}
+
+// Runner runs tests, one at a time.
+type Runner struct {
+	o         Options
+	pipelines map[string]*loaded
+	covered   map[string]*coverage
+}
+
+// loaded is a pipeline's file.
+type loaded struct {
+	def      *definition.Definition
+	problems definition.Problems
+	err      error
+}
+
+// NewRunner makes one.
+func NewRunner(o Options) *Runner {
+	return &Runner{o: o, pipelines: map[string]*loaded{}, covered: map[string]*coverage{}}
+}
+
+// Result is what came of a test.
+type Result struct {
+	File     string    `json:"file"`
+	Line     int       `json:"line"`
+	Name     string    `json:"name"`
+	Pipeline string    `json:"pipeline,omitempty"`
+	Passed   bool      `json:"passed"`
+	Failures []Failure `json:"failures,omitempty" nullable:"false"`
+	Notes    []string  `json:"notes,omitempty" nullable:"false"`
+	// Seconds are those of the test's own clock.
+	Seconds float64 `json:"seconds"`
+}
+
+// Failure is an expectation that was not met, or a reason that a test could not be run.
+type Failure struct {
+	spec.Problem
+	Step   string   `json:"step,omitempty"`
+	Why    []string `json:"why,omitempty" nullable:"false"`
+	Events []string `json:"events,omitempty" nullable:"false"` // the last ones, with their times
+}
+
+// run is one test that runs.
+type run struct {
+	*Runner
+	t     *Test
+	res   *Result
+	world *sim.World
+	pipe  *conductor.Pipeline
+	id    string
+	start time.Time
+
+	calls []call
+	count map[string]int // calls by key
+	fired map[*planned]bool
+	used  map[*mock]bool
+	lines []store.LogLine
+	x     *store.Execution
+	steps map[string]*store.Step
+	keys  []string // of steps, in order of index
+}
+
+// call is an attempt that began.
+type call struct {
+	key, id, action string
+	attempt         int
+	params          map[string]any
+}
+
+// Run runs a test. Its result says all that went wrong; the error is that of ctx.
+func (o *Runner) Run(ctx context.Context, t *Test) (*Result, error) {
+	r := &run{Runner: o, t: t, res: &Result{File: t.File, Line: t.Pos.Line, Name: t.Name, Pipeline: t.Pipeline}, count: map[string]int{}, fired: map[*planned]bool{},
+		used: map[*mock]bool{}, steps: map[string]*store.Step{}}
+	if t.timing != nil {
+		r.checkTiming()
+	} else if err := r.play(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		r.failed(err)
+	}
+	r.res.Passed = len(r.res.Failures) == 0
+	return r.res, nil
+}
+
+// failed reports an error that ended the test.
+func (r *run) failed(err error) {
+	if problems, ok := errors.AsType[spec.Problems](err); ok {
+		for _, p := range problems {
+			if !p.Warning {
+				r.res.Failures = append(r.res.Failures, Failure{Problem: p})
+			}
+		}
+		return
+	}
+	pos := r.t.Pos
+	if placed, ok := errors.AsType[*placedError](err); ok {
+		pos, err = placed.pos, placed.err
+	}
+	r.add(pos, err.Error(), stepwell.HintOf(err))
+}
+
+// add reports that something is not as it should be.
+func (r *run) add(pos spec.Pos, message, hint string) *Failure {
+	r.res.Failures = append(r.res.Failures, Failure{Problem: spec.Problem{File: r.t.File, Line: pos.Line, Column: pos.Column, Message: message, Hint: hint}})
+	return &r.res.Failures[len(r.res.Failures)-1]
+}
+
+// load is the pipeline of a test, loaded once.
+func (o *Runner) load(file string) (*definition.Definition, error) {
+	l := o.pipelines[file]
+	if l == nil {
+		l = &loaded{}
+		l.def, l.problems, l.err = o.o.Load(file)
+		o.pipelines[file] = l
+	}
+	if l.err == nil {
+		l.err = l.problems.Err()
+	}
+	return l.def, l.err
+}
+
+// play runs the execution and compares.
+func (r *run) play(ctx context.Context) error {
+	if err := r.announce(); err != nil {
+		return err
+	}
+	def, err := r.load(r.t.Pipeline)
+	if err != nil {
+		return err
+	}
+	if r.o.Streams != nil {
+		if err := r.o.Streams.begin(r); err != nil {
+			return err
+		}
+	}
+	dir, done, err := r.dir()
+	if err != nil {
+		return err
+	}
+	defer done()
+	r.world, err = sim.New(ctx, sim.Options{Actions: r.o.Actions, Clock: r.o.Clock, At: r.t.At, Seed: r.o.Seed, Secrets: r.t.Secrets, Mock: r.mock, Observe: r.observe,
+		Lines: func(l store.LogLine) { r.lines = append(r.lines, l) }})
+	if err != nil {
+		return err
+	}
+	if r.pipe, err = r.world.Register(ctx, def); err != nil {
+		return err
+	}
+	if err := r.checkNames(); err != nil {
+		return err
+	}
+	r.start = r.world.Clock.Now()
+	for _, p := range r.t.planned {
+		if p.Is == "" {
+			r.plan(p, p.After+p.For)
+		}
+	}
+	row := &store.Execution{}
+	if r.id, err = r.world.Start(ctx, conductor.Request{Pipeline: r.pipe, Params: r.params(def), Dir: dir, Row: row}); err == nil {
+		err = r.world.Run(ctx)
+	}
+	if err != nil {
+		r.explain(ctx, err)
+		return nil
+	}
+	return r.judge(ctx)
+}
+
+// announce makes the actions known that only workers elsewhere have. What they take and give is not known.
+func (r *run) announce() error {
+	for _, name := range r.t.actions {
+		if _, known := r.o.Actions.Spec(name); known {
+			continue
+		}
+		if err := r.o.Actions.Announce(spec.Spec{Name: name, Summary: "Of a worker.", OpenParams: true, OpenOutputs: true}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// params are the parameters of the execution.
+func (r *run) params(def *definition.Definition) map[string]any {
+	if r.t.foreign {
+		maps.DeleteFunc(r.t.Params, func(name string, _ any) bool {
+			return !r.t.params[name] && !slices.ContainsFunc(def.Parameters, func(p definition.Parameter) bool { return p.Name == name })
+		})
+	}
+	return r.t.Params
+}
+
+// explain reports an error that ended the run, with what had happened until then.
+func (r *run) explain(ctx context.Context, err error) {
+	r.failed(err)
+	if r.id != "" && len(r.res.Failures) > 0 {
+		f := &r.res.Failures[len(r.res.Failures)-1]
+		f.Events = r.lastEvents(ctx)
+	}
+}
+
+// plan has an entry of when happen after a while.
+func (r *run) plan(p *planned, after time.Duration) {
+	r.fired[p] = true
+	r.world.Plan(r.world.Clock.Now().Add(after), func(ctx context.Context) error {
+		if err := p.do(ctx, r); err != nil {
+			return &placedError{p.pos, fmt.Errorf("when: %w", err)}
+		}
+		return nil
+	})
+}
+
+// observe sees steps change, for entries of when.
+func (r *run) observe(u *conductor.Update) {
+	if len(r.t.planned) == 0 {
+		return
+	}
+	for _, t := range u.Tasks {
+		r.became(t.Key, stepwell.StepQueued)
+	}
+	for i := range u.Rows {
+		row := &u.Rows[i]
+		key := row.Key
+		if steps := r.pipe.Plan().Graph.Steps; key == "" && int(row.Idx) < len(steps) {
+			key = steps[row.Idx].ID
+		}
+		r.became(key, row.Status)
+	}
+}
+
+func (r *run) became(key string, status stepwell.StepStatus) {
+	for _, p := range r.t.planned {
+		if p.Is == status.String() && !r.fired[p] && matches(p.Step, key, lastID(key)) > 0 {
+			r.plan(p, p.For)
+		}
+	}
+}
+
+// pure are the actions that touch nothing outside: they run.
+var pure = []string{"util.aggregate", "util.approval", "util.condition", "util.fail", "util.filter", "util.log", "util.noop", "util.set_output", "util.switch",
+	"util.transform", "util.wait", "util.wait_for", "util.wait_until"}
+
+const (
+	segmentAction = "stream.segment"
+	reportAction  = "stream.report"
+)
+
+// mock decides how an attempt ends.
+func (r *run) mock(a *sim.Attempt) (*sim.Outcome, error) {
+	id, act := lastID(a.Key), a.Step.Action
+	n := r.count[a.Key]
+	r.count[a.Key]++
+	r.calls = append(r.calls, call{a.Key, id, act, a.Attempt, a.Params})
+	r.became(a.Key, stepwell.StepRunning)
+	if act == segmentAction {
+		return nil, nil // its steps have mocks of their own (Streams)
+	}
+	if m := r.t.find(a.Key, id, act, r.sameAction); m != nil {
+		return r.mocked(m, a, n)
+	}
+	switch {
+	case slices.Contains(pure, r.canonical(act)):
+		return nil, nil
+	case act == reportAction:
+		return &sim.Outcome{}, nil
+	case slices.ContainsFunc(r.t.real, func(name string) bool { return matches(name, a.Key, id) > 0 }):
+		return &sim.Outcome{Real: true}, nil
+	}
+	switch cmp.Or(r.t.unmocked, r.o.Unmocked, unmockedFails) {
+	case unmockedEmpty:
+		return &sim.Outcome{}, nil
+	case unmockedReal:
+		return &sim.Outcome{Real: true}, nil
+	}
+	return nil, stepwell.Invalid(fmt.Sprintf("write under mock: %s", r.suggest(a.Key, act)), "the step %s (%s) has no mock", a.Key, act)
+}
+
+func (r *run) mocked(m *mock, a *sim.Attempt, n int) (*sim.Outcome, error) {
+	r.used[m] = true
+	scope := expr.Vars{"call": map[string]any{"params": any(a.Params), "attempt": int64(a.Attempt), "key": a.Key, "number": int64(n + 1)}, "row": any(r.t.row), "params": r.t.Params}
+	o, err := m.next(n, scope)
+	if err != nil {
+		return nil, err
+	}
+	if o == nil {
+		return nil, &placedError{m.pos, fmt.Errorf("no entry of the mock %s counts for call %d of %s", m.name, n+1, a.Key)}
+	}
+	out, err := o.play(a, scope)
+	if err == nil && out.Outputs != nil {
+		err = r.checkOutputs(o, a.Step, out.Outputs.(map[string]any))
+	}
+	return out, err
+}
+
+// canonical is an action's own name.
+func (r *run) canonical(name string) string {
+	if s, ok := r.o.Actions.Spec(name); ok {
+		return s.Name
+	}
+	return name
+}
+
+func (r *run) sameAction(a, b string) bool { return a == b || r.canonical(a) == r.canonical(b) }
+
+// suggest is a mock that could be written.
+func (r *run) suggest(key, act string) string {
+	outputs := "{}"
+	if s, ok := r.o.Actions.Spec(act); ok && len(s.Outputs) > 0 {
+		outputs = "{" + s.Outputs[0].Name + ": …}"
+	}
+	return spec.Quote(key) + ": {outputs: " + outputs + "}"
+}
+
+// checkOutputs refuses outputs that the action does not give.
+func (r *run) checkOutputs(o *outcome, step *plan.Step, outputs map[string]any) error {
+	s, ok := r.o.Actions.Spec(step.Action)
+	if !ok || len(s.Outputs) == 0 || o.checked[step.Action] {
+		return nil
+	}
+	o.checked[step.Action] = true
+	fields := slices.Clone(s.Outputs)
+	var names []string
+	for i := range fields {
+		fields[i].Required, fields[i].Default = false, nil
+		names = append(names, fields[i].Name)
+	}
+	checker, err := spec.Compile(fields, true)
+	if err != nil {
+		return err
+	}
+	for _, wrong := range checker.Check(outputs) {
+		return &placedError{o.place(wrong.Path), stepwell.Invalid("`stepwell actions "+s.Name+"` shows its outputs", "outputs of %s: %s", s.Name, wrong)}
+	}
+	for _, e := range o.outputs.Entries {
+		near := spec.DidYouMean(e.Key, names)
+		if s.OpenOutputs && near != "" && !slices.Contains(names, e.Key) {
+			r.res.Notes = append(r.res.Notes, fmt.Sprintf("%s:%d:%d: %s declares no output %q: %s", r.t.File, e.Pos.Line, e.Pos.Column, s.Name, e.Key, near))
+		}
+		if !s.OpenOutputs && !slices.Contains(names, e.Key) {
+			return &placedError{e.Pos, stepwell.Invalid(cmp.Or(near, "`stepwell actions "+s.Name+"` shows its outputs"), "%s has no output %q", s.Name, e.Key)}
+		}
+	}
+	return nil
+}
+
+// place is where an output stands.
+func (o *outcome) place(path string) spec.Pos {
+	for _, e := range o.outputs.Entries {
+		if path == e.Key || len(path) > len(e.Key) && path[:len(e.Key)] == e.Key && (path[len(e.Key)] == '.' || path[len(e.Key)] == '[') {
+			return e.At()
+		}
+	}
+	return o.outputs.Pos
+}
+
+// checkNames refuses names of steps that the pipeline does not have.
+func (r *run) checkNames() error {
+	report := &spec.Report{File: r.t.File}
+	known := stepNames(r.pipe.Plan())
+	check := func(name string, pos spec.Pos, what string) {
+		plain := plainKey(name)
+		if i := strings.IndexAny(plain, ":*"); i >= 0 {
+			plain = plain[:i]
+		}
+		if plain != "" && !slices.Contains(known, plain) && !slices.Contains(known, lastID(plain)) {
+			report.Fail(pos, what, fmt.Sprintf("%s: there is no step %q in %s", what, name, filepath.Base(r.t.Pipeline)), spec.DidYouMean(plain, known))
+		}
+	}
+	list := slices.Concat(r.t.own, r.t.shared)
+	if r.t.foreign {
+		list = r.t.own
+	}
+	for _, m := range list {
+		if m.action == "" {
+			check(m.name, m.pos, "mock")
+		} else if _, ok := r.o.Actions.Spec(m.action); !ok {
+			report.Fail(m.pos, "mock", fmt.Sprintf("mock: there is no action %q", m.action), spec.DidYouMean(m.action, r.o.Actions.Names()))
+		}
+	}
+	for _, p := range r.t.planned {
+		if p.Step != "" {
+			check(p.Step, p.pos, "when")
+		}
+	}
+	for _, name := range r.t.real {
+		check(name, r.t.Pos, "real")
+	}
+	if r.t.expect != nil {
+		for _, key := range []string{"steps", "logs", "items", "failures"} {
+			for _, e := range entries(r.t.expect.node.Lookup(key)) {
+				check(e.Key, e.Pos, key)
+			}
+		}
+	}
+	return report.Problems().Err()
+}
+
+func entries(n *spec.Node) []spec.Entry {
+	if n == nil {
+		return nil
+	}
+	return n.Entries
+}
