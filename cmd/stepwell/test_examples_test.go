@@ -1,0 +1,36 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stepwell/stepwell/tooltest"
+)
+
+// Every pipeline of the examples has tests, which pass and see at least 80 % of its decisions. They say the same each time.
+func TestExamplePipelines(t *testing.T) {
+	t.Chdir(tooltest.Root(t))
+	reports := map[string]bool{}
+	for range 3 {
+		var out, errs bytes.Buffer
+		if code := run([]string{"test", "examples", "--min-coverage", "80", "-o", "json"}, nil, &out, &errs); code != exitOK {
+			t.Fatalf("exit code %d: %s%s", code, errs.String(), out.String())
+		}
+		reports[out.String()] = true
+	}
+	if len(reports) != 1 {
+		t.Errorf("three runs gave %d reports", len(reports))
+	}
+	must(t, filepath.WalkDir("examples", func(path string, _ os.DirEntry, err error) error {
+		if err != nil || filepath.Ext(path) != ".yaml" || isTest(path) || strings.Contains(path, "chart") {
+			return err
+		}
+		if _, err := os.Stat(strings.TrimSuffix(path, ".yaml") + ".test.yaml"); err != nil {
+			t.Errorf("%s has no tests: %v", path, err)
+		}
+		return nil
+	}))
+}
