@@ -56,7 +56,11 @@ func OpenReading(ctx context.Context, o Options) (*Reading, error) {
 		}
 		return conductor.New(context.Background(), conductor.Options{Store: s, Queue: &queue.Memory{}, Blobs: s.Blobs(), Catalog: actions, Log: o.Log})
 	})
-	client, hub, err := executionsAPI(api.Options{Store: s, Blobs: s.Blobs(), Control: asks, Forecast: asks, Signals: asks, Log: o.Log})
+	catalog, err := asks.actions() // of which steps of another step are found
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	client, hub, err := executionsAPI(api.Options{Store: s, Blobs: s.Blobs(), Control: asks, Forecast: asks, Signals: asks, Catalog: catalog, Log: o.Log})
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
