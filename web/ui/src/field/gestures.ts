@@ -3,6 +3,8 @@ interface Acts {
   pan: (dx: number, dy: number) => void
   /** Both: in both directions, also where the wheel alone zooms one. */
   zoom: (factor: number, x: number, y: number, both: boolean) => void
+  /** The wheel without a key: whether it scrolls. */
+  scroll: (dy: number) => boolean
   click: (x: number, y: number) => void
   /** x is −1 when the pointer has left. */
   hover: (x: number, y: number) => void
@@ -51,7 +53,7 @@ export function gestures(el: HTMLElement, acts: Acts): () => void {
     e.preventDefault()
     const { x, y } = place(e)
     if (e.shiftKey) acts.pan(-(e.deltaX || e.deltaY), 0)
-    else acts.zoom(Math.exp(-Math.max(-200, Math.min(200, e.deltaY)) * 0.002), x, y, e.ctrlKey || e.metaKey)
+    else if (e.ctrlKey || e.metaKey || !acts.scroll(e.deltaY)) acts.zoom(Math.exp(-Math.max(-200, Math.min(200, e.deltaY)) * 0.002), x, y, e.ctrlKey || e.metaKey)
   }
   el.addEventListener("pointerdown", down)
   el.addEventListener("pointermove", move)

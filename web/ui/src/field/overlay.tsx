@@ -24,7 +24,8 @@ interface Props {
   largest?: number
   /** Written above the field for a view: a ruler, for instance. */
   above?: (view: View, width: number) => ReactNode
-  /** Elements for the boxes in view, in their own coordinates, where they are few and large enough. */
+  /** Elements for the boxes in view, in their own coordinates, where they are few and large enough. --k is by how much a target has to
+   * be larger so that it is as large as without zoom. */
   layer?: (visible: number[]) => ReactNode
   /** What is said of the step under the pointer. */
   tip: (index: number) => ReactNode
@@ -60,7 +61,7 @@ export function FieldView(p: Props) {
     return () => watch.disconnect()
   }, [])
 
-  const whole = useCallback(() => fit(bounds.current, size.width, size.height, p.timeline ?? false, p.largest), [size, p.timeline, p.largest])
+  const whole = useCallback(() => fit(bounds.current, size.width, size.height, p.timeline ?? false, p.largest, p.scene.beside), [size, p.timeline, p.largest, p.scene.beside])
   useEffect(() => {
     bounds.current = boundsOf(p.scene.layout)
     if (size.width > 0 && !touched.current) setView(whole())
@@ -90,7 +91,7 @@ export function FieldView(p: Props) {
     if (next.x !== view.x || next.y !== view.y || next.sx !== view.sx) move(() => next)
   }, [p.selected, p.scene, view, size, move])
 
-  const elements = p.layer && view && view.sx >= 0.4 ? inside(p.scene.layout, p.scene.layout.index, view.x, view.y, view.x + size.width / view.sx, view.y + size.height / view.sy, maxElements + 1) : []
+  const elements = p.layer && view && view.sx >= 0.6 ? inside(p.scene.layout, p.scene.layout.index, view.x, view.y, view.x + size.width / view.sx, view.y + size.height / view.sy, maxElements + 1) : []
   const bare = elements.length > 0 && elements.length <= maxElements
 
   const frames = useRef<number[]>([])
@@ -130,7 +131,14 @@ export function FieldView(p: Props) {
 
   useEffect(() => gestures(host.current!, {
     pan: (dx, dy) => move((v) => pan(v, dx, dy, bounds.current, latest.current.size.width, latest.current.size.height)),
-    zoom: scale,
+    zoom: (factor, x, y, both) => scale(factor, x, y, both && !latest.current.p.scene.beside),
+    scroll: (dy) => {
+      const { p, size, view } = latest.current
+      const b = bounds.current
+      if (!p.scene.beside || !view || (b[3] - b[1]) * view.sy <= size.height) return false
+      move((v) => within({ ...v, y: v.y + dy / v.sy }, b, size.width, size.height))
+      return true
+    },
     click: (x, y) => {
       const i = under(x, y)
       shown.current = i
@@ -166,7 +174,7 @@ export function FieldView(p: Props) {
       {p.above && view && p.above(view, size.width)}
       <div ref={host} className="field-host" role="application" tabIndex={0} aria-label={`${p.label}. Arrow keys move between steps, plus and minus zoom, 0 shows everything, T shows a table`} onKeyDown={key}>
         <canvas key={String(inMemory)} ref={canvas} aria-hidden="true" />
-        {bare && view && <div className="field-layer" style={{ transform: `translate(${-view.x * view.sx}px, ${-view.y * view.sy}px) scale(${view.sx})` }}>{p.layer!(elements)}</div>}
+        {bare && view && <div className="field-layer" style={{ transform: `translate(${-view.x * view.sx}px, ${-view.y * view.sy}px) scale(${view.sx})`, "--k": Math.max(1, 1 / view.sx) } as React.CSSProperties}>{p.layer!(elements)}</div>}
         {tip && <div className="field-tip" style={{ left: Math.min(tip.x + 14, size.width - 220), top: Math.min(tip.y + 14, size.height - 60) }}>{p.tip(tip.index)}</div>}
       </div>
       <div className="field-buttons">

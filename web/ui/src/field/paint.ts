@@ -28,14 +28,25 @@ export function usePaint(states: string[]): Paint {
   return useMemo(() => readPaint(names ? names.split(",") : []), [names, theme])
 }
 
+let scratch: OffscreenCanvasRenderingContext2D | null | undefined
+
+/** tokenOf is the colour of a token as #rrggbb, however the built style sheet writes it. */
+export function tokenOf(name: string): string {
+  const value = getComputedStyle(document.documentElement).getPropertyValue(name).trim()
+  if (/^#[0-9a-f]{6}$/.test(value)) return value
+  scratch ??= new OffscreenCanvas(1, 1).getContext("2d")
+  if (!scratch) return "#000000"
+  scratch.fillStyle = value
+  return scratch.fillStyle
+}
+
 export function readPaint(states: string[]): Paint {
-  const style = getComputedStyle(document.documentElement)
-  const token = (name: string) => style.getPropertyValue(name).trim()
+  const token = tokenOf
   return {
     fill: states.map((s) => (s === "absent" ? undefined : token(lookOf(s).token))),
     loud: states.map((s) => alert.has(s)),
     ground: token("--ground"), line: token("--line-strong"), text: token("--text"), quiet: token("--quiet"), accent: token("--accent"),
-    font: token("--mono"),
+    font: getComputedStyle(document.documentElement).getPropertyValue("--mono").trim(),
   }
 }
 

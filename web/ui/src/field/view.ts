@@ -5,16 +5,16 @@ import type { View } from "./raster"
 export interface Limits { least: number; most: number }
 
 /** fit shows all of some bounds, with a margin, at most so large. Free: both directions for themselves, of which only the vertical
- * one has a limit. */
-export function fit(b: Bounds, width: number, height: number, free: boolean, largest = 1): View {
+ * one has a limit. Rows: that one has always its largest value, so that rows can be read. */
+export function fit(b: Bounds, width: number, height: number, free: boolean, largest = 1, rows = false): View {
   const margin = 16
   const [w, h] = [Math.max(1, b[2] - b[0]), Math.max(1, b[3] - b[1])]
   let sx = Math.max(1, width - 2 * margin) / w
   let sy = Math.max(1, height - 2 * margin) / h
-  if (free) sy = Math.min(largest, sy)
+  if (free) sy = rows ? largest : Math.min(largest, sy)
   else sx = sy = Math.min(largest, sx, sy)
   return free
-    ? { x: b[0] - margin / sx, y: b[1] - margin / sy, sx, sy }
+    ? { x: b[0] - margin / sx, y: b[1] - Math.min(margin, 8) / sy, sx, sy }
     : { x: b[0] - (width / sx - w) / 2, y: b[1] - Math.max(margin / sy, (height / sy - h) / 2), sx, sy }
 }
 

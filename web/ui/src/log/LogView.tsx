@@ -1,7 +1,7 @@
 import { useVirtualizer } from "@tanstack/react-virtual"
 import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState, type KeyboardEvent } from "react"
 import { formatCount } from "../format"
-import { useTheme } from "../field/paint"
+import { tokenOf, useTheme } from "../field/paint"
 import { Button } from "../parts/Button"
 import { Skeleton } from "../parts/Loading"
 import { ProblemBox } from "../parts/Problem"
@@ -33,7 +33,7 @@ export function LogView({ execution, step, live, version, started, onStep }: Pro
   const [away, setAway] = useState(reading.current)
   const log = useLog({ execution, step, level: search.level, q: search.q, regex: search.rx === "1", line }, live, version, reading)
   const theme = useTheme()
-  const ground = useMemo(() => getComputedStyle(document.documentElement).getPropertyValue("--sunk").trim() || "#ffffff", [theme])
+  const ground = useMemo(() => tokenOf("--sunk"), [theme])
   const wrap = search.wrap === "1"
   const host = useRef<HTMLDivElement>(null)
   const { lines } = log.part

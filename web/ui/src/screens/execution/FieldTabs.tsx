@@ -68,7 +68,7 @@ export function WaterfallTab() {
           <button type="button" className="button" aria-pressed={rows === "step"} onClick={() => setSearch({ rows: "step", z: undefined })}>A row a step</button>
           <button type="button" className="button" aria-pressed={rows === "packed"} onClick={() => setSearch({ rows: "packed", z: undefined })}>Packed</button>
         </div>
-        <span className="quiet x-wide">The wheel zooms time, with Ctrl both directions. Long idle times are drawn short.</span>
+        <span className="quiet x-wide">{rows === "step" ? "The wheel scrolls, with Ctrl it zooms time." : "The wheel zooms time, with Ctrl both directions."} Long idle times are drawn short.</span>
       </div>
       <AllSteps key={rows} spec={spec} label="Waterfall" />
     </div>

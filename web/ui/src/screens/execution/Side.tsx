@@ -27,7 +27,7 @@ export function Side({ step: key }: { step: string }) {
         <button type="button" className="button" data-kind="bare" aria-label="Close the step" title="Close (Esc)" onClick={() => select(undefined)}>✕</button>
       </header>
       <Loaded of={step} lines={6}>
-        {(s) => s === null ? <p className="note">There is no step {key} in this execution.</p> : (
+        {(s) => s === null ? <p className="note">There is no step {key}: what it is part of has not begun, or did not run.</p> : (
           <>
             <Facts of={s} onParent={() => s.parent && void names.locate(s.parent).then((i) => (i >= 0 ? selectIndex(i) : select(s.parent)))} />
             <Why of={s} state={s.status} />

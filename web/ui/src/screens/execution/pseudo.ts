@@ -15,7 +15,7 @@ export interface GraphScene {
   layout: Layout
 }
 
-export const nodeSize: Sizes = { w: 208, h: 58, head: 34, pad: 14, between: 64, beside: 16, row: 16 }
+export const nodeSize: Sizes = { w: 208, h: 58, head: 46, pad: 14, between: 64, beside: 16, row: 16 }
 
 /** stateOf is the state that a node is shown in: its own, else the worst inside. */
 export const stateOf = (n: Node): string => n.status ?? Object.keys(n.states).sort(byImportance)[0] ?? "pending"
