@@ -1,11 +1,13 @@
 // Measures the page of an execution with 100,000 steps in a real Chromium with its default flags (ui.md §11, rows 3 to 6), and prints
 // JSON. It is no test: run it on a quiet machine.
 //
-//   STEPWELL_BINARY=/path/to/stepwell npm run perf
+//   STEPWELL_BINARY=/path/to/stepwell npm run perf          # RUNS=3 FRAMES=180 SHAPES=fan,layers,diamonds,changing
 import { chromium, type CDPSession, type Page } from "playwright-core"
 import { Server } from "./server"
 
 const runs = Number(process.env.RUNS ?? 3)
+const frames = Number(process.env.FRAMES ?? 180)
+const wanted = (process.env.SHAPES ?? "fan,layers,diamonds,changing").split(",")
 // A server takes documents of 4 MiB, so that layers and diamonds are the bodies of a for_each.
 const shapes: Record<string, object> = {
   fan: { name: "fan", steps: [{ id: "each", action: "util.fail", params: { message: "one" }, condition: "{{ item == 54321 }}", for_each: { items: 99_998, max_failures: "10%" } }, { id: "after", action: "util.noop", depends_on: ["each"] }] },
@@ -27,8 +29,8 @@ const cpu = async (cdp: CDPSession) => {
 const quantile = (list: number[], q: number) => [...list].sort((a, b) => a - b)[Math.min(list.length - 1, Math.floor(list.length * q))] ?? 0
 const round = (n: number) => Math.round(n * 10) / 10
 
-/** moving drags the field for a number of frames, and takes the times between them. */
-async function moving(page: Page, cdp: CDPSession, frames: number) {
+/** moving drags the field for some frames, and takes the times between them. */
+async function moving(page: Page, cdp: CDPSession) {
   const box = (await page.locator(".field-host").boundingBox())!
   const [x, y] = [box.x + box.width / 2, box.y + box.height / 2]
   const before = await cpu(cdp)
@@ -74,14 +76,14 @@ async function measure(server: Server, id: string) {
     await page.locator("canvas[data-drawn]").waitFor()
     out.whole_field_ms = Date.now() - begun
     out.main_thread_ms = round((await cpu(cdp)).task)
-    out.far = await moving(page, cdp, 180)
+    out.far = await moving(page, cdp)
     begun = Date.now()
     await page.keyboard.press("]")
     await page.waitForFunction(() => new URL(location.href).searchParams.has("step"), undefined, { timeout: 3000 }).then(() => { out.next_failure_ms = Date.now() - begun }, () => { out.next_failure_ms = null })
-    out.near = await moving(page, cdp, 180)
+    out.near = await moving(page, cdp)
     await page.goto(`${server.url}/executions/${id}/waterfall`)
     await page.locator("canvas[data-drawn]").waitFor()
-    out.waterfall = await moving(page, cdp, 180)
+    out.waterfall = await moving(page, cdp)
     out.heap_mb = round((await cpu(cdp)).heap)
     return out
   } finally {
@@ -101,7 +103,7 @@ async function changing(server: Server) {
     await page.locator("canvas[data-drawn]").waitFor()
     const done = async () => (await server.ask("GET", `/executions/${x.execution_id}`)).progress.completed as number
     const [from, at] = [await done(), Date.now()]
-    const panned = await moving(page, cdp, 180)
+    const panned = await moving(page, cdp)
     const changed = (await done()) - from
     await server.until(async () => (await server.ask("GET", `/executions/${x.execution_id}`)).status === "completed")
     const ended = Date.now()
@@ -117,12 +119,13 @@ export async function main() {
   const result: Record<string, unknown> = { shapes: {} }
   try {
     for (const [name, definition] of Object.entries(shapes)) {
+      if (!wanted.includes(name)) continue
       const x = await server.run(definition)
       const tries = []
       for (let i = 0; i < runs; i++) tries.push(await measure(server, x.execution_id))
       ;(result.shapes as Record<string, unknown>)[name] = { steps: x.progress.total, status: x.status, tries }
     }
-    result.changing = await changing(server)
+    if (wanted.includes("changing")) result.changing = await changing(server)
   } finally {
     await server.stop()
   }

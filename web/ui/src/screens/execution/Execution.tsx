@@ -1,5 +1,5 @@
 import { useCallback, useEffect, useMemo, useRef, useState } from "react"
-import { Link, useLocation } from "wouter"
+import { Link, Redirect, useLocation } from "wouter"
 import { formatSearch, parseSearch, useSearchParams, type Search } from "../../url"
 import { useKeys } from "../../keys"
 import { Loaded } from "../../parts/Loading"
@@ -21,12 +21,14 @@ import { StepTable } from "./StepTable"
 import { Why } from "./Why"
 import "./execution.css"
 
-/** Execution is the page of one execution. */
+/** Execution is the page of one execution; the beginning of an id leads to the whole. */
 export default function Execution({ params }: { params: Record<string, string | undefined> }) {
   const detail = useDetail(params.id!)
   return (
     <Loaded of={detail} lines={10}>
-      {(x) => <Page key={x.execution_id} x={x} tab={params.tab ?? "graph"} />}
+      {(x) => x.execution_id === params.id
+        ? <Page key={x.execution_id} x={x} tab={params.tab ?? "graph"} />
+        : <Redirect replace to={`/executions/${x.execution_id}${params.tab ? "/" + params.tab : ""}${window.location.search}`} />}
     </Loaded>
   )
 }
