@@ -165,7 +165,7 @@ for (const theme of ["light", "dark"] as const) {
       await o.page.locator(ready).first().waitFor()
       await o.accessible(tab)
       await o.close()
-    })
+    }, 240_000)
   }
 }
 

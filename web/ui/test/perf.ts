@@ -65,7 +65,7 @@ async function measure(server: Server, id: string) {
   try {
     const page = await (await browser.newContext({ viewport: { width: 1600, height: 900 } })).newPage()
     const cdp = await page.context().newCDPSession(page)
-    await cdp.send("Performance.enable")
+    await cdp.send("Performance.enable", { timeDomain: "threadTicks" })
     const out: Record<string, unknown> = {}
     let begun = Date.now()
     await page.goto(`${server.url}/executions/${id}`)
@@ -98,7 +98,7 @@ async function changing(server: Server) {
   try {
     const page = await (await browser.newContext({ viewport: { width: 1600, height: 900 } })).newPage()
     const cdp = await page.context().newCDPSession(page)
-    await cdp.send("Performance.enable")
+    await cdp.send("Performance.enable", { timeDomain: "threadTicks" })
     await page.goto(`${server.url}/executions/${x.execution_id}/fan`)
     await page.locator("canvas[data-drawn]").waitFor()
     const done = async () => (await server.ask("GET", `/executions/${x.execution_id}`)).progress.completed as number
