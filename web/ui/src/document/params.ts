@@ -46,7 +46,7 @@ export const isStructured = (type: string) => structured.has(type)
 /** textOf writes a value as it stands in a form. */
 export function textOf(type: string, value: unknown): string {
   if (value === undefined || value === null) return ""
-  if (isStructured(type)) return type === "any" && typeof value === "string" ? value : JSON.stringify(value, null, 1).replace(/\n\s*/g, " ")
+  if (isStructured(type)) return type === "any" && typeof value === "string" ? value : JSON.stringify(value)
   return typeof value === "object" ? JSON.stringify(value) : String(value)
 }
 

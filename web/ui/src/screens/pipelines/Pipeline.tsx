@@ -1,0 +1,68 @@
+import { useState } from "react"
+import { Link, useLocation } from "wouter"
+import { api, data, useAsk, useDo, type Schemas } from "../../api/client"
+import { useRefusal } from "../../me"
+import { Button } from "../../parts/Button"
+import { Dialog } from "../../parts/Dialog"
+import { Loaded } from "../../parts/Loading"
+import { Moment } from "../../parts/Time"
+import { complain, say } from "../../parts/Toasts"
+import { RunDialog } from "../run/RunDialog"
+import { Overview } from "./Overview"
+import { NewPipeline } from "./NewPipeline"
+import "./pipelines.css"
+import { Versions } from "./Versions"
+
+export type Stored = Schemas["Pipeline"]
+
+export default function Pipeline({ params }: { params: Record<string, string | undefined> }) {
+  const id = decodeURIComponent(params.id ?? "")
+  const pipeline = useAsk(["pipelines", id], async (signal) => {
+    const answer = await api.GET("/api/v1/pipelines/{pipeline_id}", { params: { path: { pipeline_id: id } }, signal })
+    return { p: answer.data!, etag: answer.response.headers.get("ETag") ?? undefined }
+  })
+  return <div className="screen"><Loaded of={pipeline} lines={10}>{({ p, etag }) => <Shown p={p} etag={etag} tab={params.tab === "versions" ? "versions" : "overview"} />}</Loaded></div>
+}
+
+function Shown({ p, etag, tab }: { p: Stored; etag?: string; tab: "overview" | "versions" }) {
+  const [, navigate] = useLocation()
+  const [open, setOpen] = useState<"run" | "new" | "delete">()
+  const noRun = useRefusal("operator")
+  const noEdit = useRefusal("editor")
+  const request = { params: { path: { pipeline_id: p.pipeline_id }, header: etag ? { "If-Match": etag } : {} } }
+  const archive = useDo(() => data(api.PUT("/api/v1/pipelines/{pipeline_id}", { ...request, body: { archived: !p.archived } })), [["pipelines"]])
+  const remove = useDo(() => data(api.DELETE("/api/v1/pipelines/{pipeline_id}", request)), [["pipelines"]])
+  const here = `/pipelines/${p.pipeline_id}`
+  return (
+    <>
+      <header>
+        <h1><Link href="/pipelines">Pipelines</Link> / {p.name}</h1>
+        <span className="quiet">v{p.active_version || p.version} active{p.version !== p.active_version && `, v${p.version} newest`}{p.archived && " · archived"}</span>
+        <Button kind="main" refused={noRun || (p.archived && "it is archived")} onClick={() => setOpen("run")}>Run …</Button>
+        <Button refused={noEdit} onClick={() => setOpen("new")}>New version …</Button>
+        <Button refused={noEdit} busy={archive.isPending} onClick={() => archive.mutate(undefined, { onSuccess: () => say(p.archived ? "It can be started again." : "Archived. It cannot be started."), onError: complain })}>{p.archived ? "Unarchive" : "Archive"}</Button>
+        <Button kind="danger" refused={noEdit} onClick={() => setOpen("delete")}>Delete …</Button>
+      </header>
+      {p.description && <p>{p.description}</p>}
+      {p.problems?.length ? (
+        <div className="note" data-kind="warn">
+          <strong>The newest version has problems</strong>
+          {p.problems.slice(0, 10).map((d, i) => <div key={i} className="mono">{[d.line ? `${d.line}:${d.column ?? 1}` : d.location, d.message, d.hint].filter(Boolean).join(": ")}</div>)}
+        </div>
+      ) : null}
+      <nav className="tabs" aria-label="Parts of the pipeline">
+        <Link href={here} aria-current={tab === "overview" ? "page" : undefined}>Overview</Link>
+        <Link href={`${here}/versions`} aria-current={tab === "versions" ? "page" : undefined}>Versions</Link>
+      </nav>
+      {tab === "overview" ? <Overview p={p} /> : <Versions p={p} etag={etag} />}
+      <p className="quiet">Id <code>{p.pipeline_id}</code> · stored <Moment time={p.created_at} />{p.created_by && ` by ${p.created_by}`} · changed <Moment time={p.updated_at} /></p>
+      {open === "run" && <RunDialog pipeline={p.pipeline_id} onClose={() => setOpen(undefined)} />}
+      {open === "new" && <NewPipeline of={{ id: p.pipeline_id, name: p.name, etag, document: p.document ?? "" }} onClose={() => setOpen(undefined)} onMade={() => setOpen(undefined)} />}
+      {open === "delete" && (
+        <Dialog title={`Delete ${p.name}?`} does="Delete" danger busy={remove.isPending} problem={remove.error} onClose={() => setOpen(undefined)} onDo={() => remove.mutate(undefined, { onSuccess: () => { say(`Deleted ${p.name}.`); navigate("/pipelines") } })}>
+          <p>All its versions are removed. Its executions stay. What starts it fails from then on.</p>
+        </Dialog>
+      )}
+    </>
+  )
+}
