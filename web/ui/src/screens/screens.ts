@@ -15,6 +15,7 @@ export const screens: Screen[] = [
   { path: "/executions/:id/:tab?", title: "Execution", load: () => import("./execution/Execution") },
   { path: "/pipelines", title: "Pipelines", rail: { icon: "⌬", key: "p" }, load: () => import("./pipelines/Pipelines") },
   { path: "/pipelines/:id/:tab?", title: "Pipeline", load: () => import("./pipelines/Pipeline") },
+  { path: "/triggers", title: "Triggers", rail: { icon: "⚡", key: "t" }, load: () => import("./triggers/Triggers") },
   { path: "/approvals", title: "Approvals", rail: { icon: "✓", key: "a" }, load: () => import("./approvals/Approvals") },
   { path: "/pipelines/new", title: "New pipeline", load: () => import("./editor/Editor") },
   { path: "/pipelines/:id/edit", title: "Edit pipeline", load: () => import("./editor/Editor") },
