@@ -11,7 +11,8 @@ import { Broken } from "./Broken"
 import "./frame.css"
 import { Help } from "./Help"
 import { LiveLight } from "./LiveLight"
-import { Login } from "./Login"
+import { Login, LogOut } from "./Login"
+import { Palette } from "./Palette"
 import { Theme } from "./Theme"
 
 const loaded = screens.map((s) => ({ ...s, Page: lazy(s.load) }))
@@ -43,22 +44,27 @@ export function Frame() {
   const waiting = Object.values(badges).reduce((a, b) => a + b, 0)
   const [, navigate] = useLocation()
   const [help, setHelp] = useState(false)
+  const [finding, setFinding] = useState(false)
   useKeys([
     ...screens.filter((s) => s.rail).map((s) => ({ keys: `g ${s.rail!.key}`, does: `Go to ${s.title}`, act: () => navigate(s.path) })),
+    { keys: "ctrl+k", does: "Search and commands", act: () => setFinding(true) },
     { keys: "?", does: "Show all keys", act: () => setHelp(true) },
   ])
-  useEffect(listen, [])
+  const who = me.data && `${me.data.name} ${me.data.role}`
+  useEffect(() => (who ? listen() : undefined), [who])
   if (me.error?.status === 401) return <Login />
   return (
     <div className="frame">
       <a className="skip" href="#screen" onClick={(e) => { e.preventDefault(); document.getElementById("screen")?.focus() }}>Skip to the page</a>
       <Rail badges={badges} />
       <header className="topbar">
+        <button type="button" className="button find" onClick={() => setFinding(true)} aria-label="Search and commands">Search <kbd className="kbd">Ctrl K</kbd></button>
         <span className="grow" />
         <LiveLight />
         <Theme />
         <button type="button" className="button" data-kind="bare" onClick={() => setHelp(true)} aria-label="Keys">?</button>
         {me.data && <span className="who" title={`role ${me.data.role}`}>{me.data.name} · {me.data.role}</span>}
+        {me.data && ["api_key", "token", "oidc"].includes(me.data.kind) && <LogOut />}
       </header>
       <main id="screen" tabIndex={-1}>
         <Broken>
@@ -73,6 +79,7 @@ export function Frame() {
         </Broken>
       </main>
       <Toasts />
+      {finding && <Palette onClose={() => setFinding(false)} />}
       {help && <Help onClose={() => setHelp(false)} />}
     </div>
   )

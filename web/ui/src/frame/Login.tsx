@@ -1,13 +1,16 @@
 import { useState } from "react"
-import { queries, send, type Problem } from "../api/client"
+import { useLocation } from "wouter"
+import { address, api, data, queries, send, useAsk, type Problem } from "../api/client"
 import { Button } from "../parts/Button"
 import { ProblemBox } from "../parts/Problem"
 
-/** Login asks for an API key or token. The server keeps it in a cookie that scripts cannot read; the page forgets it at once. */
+/** Login asks for an API key or token, or leads to the issuer. The server keeps it in a cookie that scripts cannot read; the page forgets it at once. */
 export function Login() {
   const [token, setToken] = useState("")
   const [problem, setProblem] = useState<Problem | null>(null)
   const [busy, setBusy] = useState(false)
+  const [here] = useLocation()
+  const ways = useAsk(["session"], (signal) => data(api.GET("/api/v1/session", { signal }))).data?.login
   const login = async () => {
     setBusy(true)
     setProblem(null)
@@ -32,7 +35,23 @@ export function Login() {
         </label>
         {problem && <ProblemBox problem={problem} />}
         <Button type="submit" kind="main" busy={busy} refused={!token.trim() && "enter a key first"}>Log in</Button>
+        {ways?.includes("oidc") && <a className="button" href={`${address("api/v1/auth/login")}?return=${encodeURIComponent(here + window.location.search)}`}>Log in with your organisation</a>}
       </form>
     </main>
   )
+}
+
+/** LogOut ends the session of this browser. */
+export function LogOut() {
+  const [busy, setBusy] = useState(false)
+  const out = async () => {
+    setBusy(true)
+    try {
+      await send("api/v1/session", { method: "DELETE" })
+    } finally {
+      setBusy(false)
+      await queries.resetQueries()
+    }
+  }
+  return <Button kind="bare" busy={busy} onClick={() => void out()}>Log out</Button>
 }

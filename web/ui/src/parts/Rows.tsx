@@ -75,7 +75,7 @@ export function Rows<T>({ label, rows, columns, keyOf, selected, onOpen, onEnd, 
               onClick={() => onOpen(row)}
               onKeyDown={(e) => {
                 if (e.target !== e.currentTarget) return
-                if (e.key === "Enter") onOpen(row)
+                if (e.key === "Enter") { e.preventDefault(); onOpen(row) } // else Enter goes on to what opens
                 else if (e.key === " " && onChoose) { e.preventDefault(); choose(item.index, e.shiftKey) }
                 else if (e.key === "j" || e.key === "ArrowDown") { e.preventDefault(); move(item.index, 1) }
                 else if (e.key === "k" || e.key === "ArrowUp") { e.preventDefault(); move(item.index, -1) }
