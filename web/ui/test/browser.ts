@@ -48,7 +48,7 @@ export class Opened {
   readonly faults: string[] = []
 
   constructor(readonly server: Server, readonly context: BrowserContext, readonly page: Page, o: Options) {
-    page.on("console", (m) => { if ((m.type() === "error" || m.type() === "warning") && !o.expected?.test(m.text())) this.faults.push(`${m.type()}: ${m.text()}`) })
+    page.on("console", (m) => { if ((m.type() === "error" || m.type() === "warning") && !o.expected?.test(m.text())) this.faults.push(`${m.type()}: ${m.text()} ${m.location().url}`) })
     page.on("pageerror", (e) => this.faults.push(`exception: ${e.message}`))
     page.on("request", (r) => {
       const url = new URL(r.url())

@@ -132,6 +132,7 @@ async function frontOf(behind: () => string, dist: string): Promise<HTTP> {
     const to = request(behind() + req.url, { method: req.method, headers: req.headers }, (answer) => {
       res.writeHead(answer.statusCode!, answer.headers)
       answer.pipe(res)
+      answer.on("error", () => res.destroy()) // a stream whose server was killed
     })
     to.on("error", () => res.destroy())
     res.on("close", () => to.destroy())
