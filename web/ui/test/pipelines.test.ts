@@ -49,7 +49,7 @@ test("versions have notes, are compared and activated", async () => {
 })
 
 test("a pipeline is stored, gets a version, is archived and deleted; what is wrong has a place", async () => {
-  const o = await open(server, "/pipelines", { expected: /400|404/ })
+  const o = await open(server, "/pipelines", { expected: /400/ })
   await o.page.getByRole("button", { name: "New pipeline …" }).click()
   const dialog = o.page.getByRole("dialog")
   await dialog.getByLabel("Document").fill("name: fresh\nsteps:\n  - id: a\n    action: util.nosuch\n")

@@ -18,7 +18,10 @@ export const screens: Screen[] = [
   { path: "/schedules", title: "Schedules", rail: { icon: "◷", key: "s" }, load: () => import("./schedules/Schedules") },
   { path: "/schedules/:id", title: "Schedule", load: () => import("./schedules/Schedule") },
   { path: "/triggers", title: "Triggers", rail: { icon: "⚡", key: "t" }, load: () => import("./triggers/Triggers") },
+  { path: "/queue", title: "Queue", rail: { icon: "≣", key: "q" }, load: () => import("./queue/Queue") },
   { path: "/approvals", title: "Approvals", rail: { icon: "✓", key: "a" }, load: () => import("./approvals/Approvals") },
   { path: "/pipelines/new", title: "New pipeline", load: () => import("./editor/Editor") },
   { path: "/pipelines/:id/edit", title: "Edit pipeline", load: () => import("./editor/Editor") },
+  { path: "/projects", title: "Projects", rail: { icon: "▤", key: "r" }, load: () => import("./projects/Projects") },
+  { path: "/projects/:id", title: "Project", load: () => import("./projects/Project") },
 ]

@@ -1,6 +1,6 @@
 import { useState } from "react"
 import { Link, useLocation } from "wouter"
-import { api, data, useAsk, useDo, type Schemas } from "../../api/client"
+import { api, data, queries, useAsk, useDo, type Schemas } from "../../api/client"
 import { useRefusal } from "../../me"
 import { Button } from "../../parts/Button"
 import { Dialog } from "../../parts/Dialog"
@@ -31,7 +31,7 @@ function Shown({ p, etag, tab }: { p: Stored; etag?: string; tab: "overview" | "
   const noEdit = useRefusal("editor")
   const request = { params: { path: { pipeline_id: p.pipeline_id }, header: etag ? { "If-Match": etag } : {} } }
   const archive = useDo(() => data(api.PUT("/api/v1/pipelines/{pipeline_id}", { ...request, body: { archived: !p.archived } })), [["pipelines"]])
-  const remove = useDo(() => data(api.DELETE("/api/v1/pipelines/{pipeline_id}", request)), [["pipelines"]])
+  const remove = useDo(() => data(api.DELETE("/api/v1/pipelines/{pipeline_id}", request)))
   const here = `/pipelines/${p.pipeline_id}`
   return (
     <>
@@ -59,7 +59,7 @@ function Shown({ p, etag, tab }: { p: Stored; etag?: string; tab: "overview" | "
       {open === "run" && <RunDialog pipeline={p.pipeline_id} onClose={() => setOpen(undefined)} />}
       {open === "new" && <NewPipeline of={{ id: p.pipeline_id, name: p.name, etag, document: p.document ?? "" }} onClose={() => setOpen(undefined)} onMade={() => setOpen(undefined)} />}
       {open === "delete" && (
-        <Dialog title={`Delete ${p.name}?`} does="Delete" danger busy={remove.isPending} problem={remove.error} onClose={() => setOpen(undefined)} onDo={() => remove.mutate(undefined, { onSuccess: () => { say(`Deleted ${p.name}.`); navigate("/pipelines") } })}>
+        <Dialog title={`Delete ${p.name}?`} does="Delete" danger busy={remove.isPending} problem={remove.error} onClose={() => setOpen(undefined)} onDo={() => remove.mutate(undefined, { onSuccess: () => { say(`Deleted ${p.name}.`); navigate("/pipelines"); for (const part of ["list", "names"]) void queries.invalidateQueries({ queryKey: ["pipelines", part] }) } })}>
           <p>All its versions are removed. Its executions stay. What starts it fails from then on.</p>
         </Dialog>
       )}
