@@ -24,4 +24,6 @@ export const screens: Screen[] = [
   { path: "/pipelines/:id/edit", title: "Edit pipeline", load: () => import("./editor/Editor") },
   { path: "/projects", title: "Projects", rail: { icon: "▤", key: "r" }, load: () => import("./projects/Projects") },
   { path: "/projects/:id", title: "Project", load: () => import("./projects/Project") },
+  { path: "/admin", title: "Admin", rail: { icon: "⚙", key: "d" }, load: () => import("./admin/Admin") },
+  { path: "/admin/:tab", title: "Admin", load: () => import("./admin/Admin") },
 ]
