@@ -9,19 +9,21 @@ export interface Screen {
   load: () => Promise<{ default: ComponentType<{ params: Record<string, string | undefined> }> }>
 }
 
+// The first path that fits counts: those with fixed words stand before those without.
 export const screens: Screen[] = [
   { path: "/", title: "Home", rail: { icon: "⌂", key: "h" }, load: () => import("./home/Home") },
   { path: "/executions", title: "Executions", rail: { icon: "▷", key: "e" }, load: () => import("./executions/Executions") },
+  { path: "/executions/:a/compare/:b", title: "Compare", load: () => import("./compare/Compare") },
   { path: "/executions/:id/:tab?", title: "Execution", load: () => import("./execution/Execution") },
   { path: "/pipelines", title: "Pipelines", rail: { icon: "⌬", key: "p" }, load: () => import("./pipelines/Pipelines") },
+  { path: "/pipelines/new", title: "New pipeline", load: () => import("./editor/Editor") },
+  { path: "/pipelines/:id/edit", title: "Edit pipeline", load: () => import("./editor/Editor") },
   { path: "/pipelines/:id/:tab?", title: "Pipeline", load: () => import("./pipelines/Pipeline") },
   { path: "/schedules", title: "Schedules", rail: { icon: "◷", key: "s" }, load: () => import("./schedules/Schedules") },
   { path: "/schedules/:id", title: "Schedule", load: () => import("./schedules/Schedule") },
   { path: "/triggers", title: "Triggers", rail: { icon: "⚡", key: "t" }, load: () => import("./triggers/Triggers") },
   { path: "/queue", title: "Queue", rail: { icon: "≣", key: "q" }, load: () => import("./queue/Queue") },
   { path: "/approvals", title: "Approvals", rail: { icon: "✓", key: "a" }, load: () => import("./approvals/Approvals") },
-  { path: "/pipelines/new", title: "New pipeline", load: () => import("./editor/Editor") },
-  { path: "/pipelines/:id/edit", title: "Edit pipeline", load: () => import("./editor/Editor") },
   { path: "/projects", title: "Projects", rail: { icon: "▤", key: "r" }, load: () => import("./projects/Projects") },
   { path: "/projects/:id", title: "Project", load: () => import("./projects/Project") },
   { path: "/admin", title: "Admin", rail: { icon: "⚙", key: "d" }, load: () => import("./admin/Admin") },

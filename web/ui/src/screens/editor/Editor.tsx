@@ -126,14 +126,14 @@ function Workbench({ id, opened }: { id: string | undefined; opened: Opened }) {
     setProblem(null)
     try {
       if (!id) {
-        const made = await data(api.POST("/api/v1/pipelines", { body: { document: text as never } }))
+        const made = await data(api.POST("/api/v1/pipelines", { body: { document: text, note: note || undefined, draft: errors > 0 } }))
         await dropDraft("new")
         setStored({ base: text, etag: "" })
         await queries.invalidateQueries({ queryKey: ["pipelines"] })
         navigate(`/pipelines/${made!.pipeline_id}/edit`, { replace: true })
         return
       }
-      const { data: now, response } = await api.PUT("/api/v1/pipelines/{pipeline_id}", { params: { path: { pipeline_id: id }, header: { "If-Match": stored.etag } }, body: { document: text as never, note: note || undefined } })
+      const { data: now, response } = await api.PUT("/api/v1/pipelines/{pipeline_id}", { params: { path: { pipeline_id: id }, header: { "If-Match": stored.etag } }, body: { document: text, note: note || undefined, draft: errors > 0 } })
       setStored({ base: text, etag: response.headers.get("ETag") ?? "" })
       setSaving(false)
       say(`Version ${now!.version} is stored${now!.draft ? " as a draft" : ""}.`)

@@ -9,7 +9,6 @@ import { Moment } from "../../parts/Time"
 import { complain, say } from "../../parts/Toasts"
 import { RunDialog } from "../run/RunDialog"
 import { Overview } from "./Overview"
-import { NewPipeline } from "./NewPipeline"
 import "./pipelines.css"
 import { Versions } from "./Versions"
 
@@ -26,7 +25,7 @@ export default function Pipeline({ params }: { params: Record<string, string | u
 
 function Shown({ p, etag, tab }: { p: Stored; etag?: string; tab: "overview" | "versions" }) {
   const [, navigate] = useLocation()
-  const [open, setOpen] = useState<"run" | "new" | "delete">()
+  const [open, setOpen] = useState<"run" | "delete">()
   const noRun = useRefusal("operator")
   const noEdit = useRefusal("editor")
   const request = { params: { path: { pipeline_id: p.pipeline_id }, header: etag ? { "If-Match": etag } : {} } }
@@ -39,7 +38,7 @@ function Shown({ p, etag, tab }: { p: Stored; etag?: string; tab: "overview" | "
         <h1><Link href="/pipelines">Pipelines</Link> / {p.name}</h1>
         <span className="quiet">v{p.active_version || p.version} active{p.version !== p.active_version && `, v${p.version} newest`}{p.archived && " · archived"}</span>
         <Button kind="main" refused={noRun || (p.archived && "it is archived")} onClick={() => setOpen("run")}>Run …</Button>
-        <Button refused={noEdit} onClick={() => setOpen("new")}>New version …</Button>
+        <Button onClick={() => navigate(`${here}/edit`)}>{noEdit ? "Graph" : "Edit"}</Button>
         <Button refused={noEdit} busy={archive.isPending} onClick={() => archive.mutate(undefined, { onSuccess: () => say(p.archived ? "It can be started again." : "Archived. It cannot be started."), onError: complain })}>{p.archived ? "Unarchive" : "Archive"}</Button>
         <Button kind="danger" refused={noEdit} onClick={() => setOpen("delete")}>Delete …</Button>
       </header>
@@ -57,7 +56,6 @@ function Shown({ p, etag, tab }: { p: Stored; etag?: string; tab: "overview" | "
       {tab === "overview" ? <Overview p={p} /> : <Versions p={p} etag={etag} />}
       <p className="quiet">Id <code>{p.pipeline_id}</code> · stored <Moment time={p.created_at} />{p.created_by && ` by ${p.created_by}`} · changed <Moment time={p.updated_at} /></p>
       {open === "run" && <RunDialog pipeline={p.pipeline_id} onClose={() => setOpen(undefined)} />}
-      {open === "new" && <NewPipeline of={{ id: p.pipeline_id, name: p.name, etag, document: p.document ?? "" }} onClose={() => setOpen(undefined)} onMade={() => setOpen(undefined)} />}
       {open === "delete" && (
         <Dialog title={`Delete ${p.name}?`} does="Delete" danger busy={remove.isPending} problem={remove.error} onClose={() => setOpen(undefined)} onDo={() => remove.mutate(undefined, { onSuccess: () => { say(`Deleted ${p.name}.`); navigate("/pipelines"); for (const part of ["list", "names"]) void queries.invalidateQueries({ queryKey: ["pipelines", part] }) } })}>
           <p>All its versions are removed. Its executions stay. What starts it fails from then on.</p>

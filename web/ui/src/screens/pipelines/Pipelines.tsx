@@ -11,7 +11,6 @@ import { Ago } from "../../parts/Time"
 import { useSearchParams } from "../../url"
 import { Typed } from "../executions/Filters"
 import { RunDialog } from "../run/RunDialog"
-import { NewPipeline } from "./NewPipeline"
 
 type Pipeline = Schemas["Pipeline"]
 
@@ -29,7 +28,6 @@ export default function Pipelines() {
   const [search, set] = useSearchParams()
   const [, navigate] = useLocation()
   const [run, setRun] = useState<string>()
-  const [making, setMaking] = useState(false)
   const noRun = useRefusal("operator")
   const noEdit = useRefusal("editor")
   const archived = search.archived === "true" ? "true" : "false"
@@ -37,14 +35,14 @@ export default function Pipelines() {
     const page = await data(api.GET("/api/v1/pipelines", { params: { query: { archived, cursor, limit: 500 } }, signal }))
     return { rows: page.pipelines, next: page.next_cursor }
   }, { id: (p) => p.pipeline_id })
-  useKeys([{ keys: "n", does: "New pipeline", act: () => { if (!noEdit) setMaking(true) } }])
+  useKeys([{ keys: "n", does: "New pipeline", act: () => { if (!noEdit) navigate("/pipelines/new") } }])
   const wanted = (search.q ?? "").toLowerCase()
   const rows = (list.rows ?? []).filter((p) => !wanted || p.name.toLowerCase().includes(wanted) || p.description.toLowerCase().includes(wanted))
   return (
     <div className="screen" data-full>
       <header>
         <h1>Pipelines</h1>
-        <Button kind="main" refused={noEdit} onClick={() => setMaking(true)}>New pipeline …</Button>
+        <Button kind="main" refused={noEdit} onClick={() => navigate("/pipelines/new")}>New pipeline</Button>
       </header>
       <div className="row" role="search" aria-label="Filter pipelines">
         <Typed label="Text" placeholder="Name or description" value={search.q ?? ""} onChange={(q) => set({ q })} filter width={240} />
@@ -58,12 +56,11 @@ export default function Pipelines() {
           <div className="empty">
             <h2>{wanted || archived === "true" ? "No pipeline matches" : "No pipeline is stored yet"}</h2>
             <p>A stored pipeline has versions, and schedules and triggers can start it.</p>
-            {!wanted && archived === "false" && <><div className="actions"><Button kind="main" refused={noEdit} onClick={() => setMaking(true)}>New pipeline …</Button></div><pre>stepwell pipelines create FILE</pre></>}
+            {!wanted && archived === "false" && <><div className="actions"><Button kind="main" refused={noEdit} onClick={() => navigate("/pipelines/new")}>New pipeline</Button></div><pre>stepwell pipelines create FILE</pre></>}
           </div>
         )}
       </Loaded>
       {run && <RunDialog pipeline={run} onClose={() => setRun(undefined)} />}
-      {making && <NewPipeline onClose={() => setMaking(false)} onMade={(id) => { setMaking(false); navigate(`/pipelines/${id}`) }} />}
     </div>
   )
 }
