@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "vitest"
 import { closeBrowser, looksRight, open } from "./browser"
-import { as, key } from "./seed"
+import { as, key, passing } from "./seed"
 import { Server } from "./server"
 
 let server: Server
@@ -32,8 +32,6 @@ test("a secret is set and deleted; its value stays out of the page", async () =>
 })
 
 test("the audit log is filtered, and shows what changed", async () => {
-  await server.ask("PUT", "/secrets/other", { value: "a-value-to-audit" })
-  await server.ask("DELETE", "/secrets/other")
   const o = await open(server, "/admin/audit")
   await o.page.getByRole("row", { name: /secret\.delete/ }).waitFor()
   await o.page.getByRole("searchbox", { name: "Did" }).fill("secret.set")
@@ -41,8 +39,17 @@ test("the audit log is filtered, and shows what changed", async () => {
   await o.page.getByRole("row", { name: /secret\.delete/ }).waitFor({ state: "detached" })
   await o.page.getByRole("row", { name: /secret\.set/ }).first().focus()
   await o.page.keyboard.press("Enter")
-  await o.page.getByRole("dialog", { name: "anonymous: secret.set" }).waitFor()
+  const entry = o.page.getByRole("dialog", { name: "anonymous: secret.set" })
+  await entry.waitFor()
   await o.accessible("audit entry")
+  await entry.getByRole("link", { name: "ai_key" }).click()
+  await o.page.waitForURL(/\/admin\/secrets$/)
+  await o.page.goBack()
+  await o.page.getByRole("searchbox", { name: "Did" }).waitFor()
+  await o.page.getByRole("searchbox", { name: "Who" }).fill("nobody")
+  await o.page.getByRole("heading", { name: "No entry matches" }).waitFor()
+  await o.page.getByRole("button", { name: "Clear filters" }).click()
+  await o.page.getByRole("row", { name: /secret\.delete/ }).waitFor()
   await o.close()
 })
 
@@ -63,8 +70,29 @@ test("the policy is stored, and one that is wrong is refused", async () => {
   await o.close()
 })
 
+test("a cluster that cannot be is refused", async () => {
+  const o = await open(server, "/admin/clusters", { expected: /400|422/ })
+  await o.page.getByRole("button", { name: "Add a cluster …" }).click()
+  const dialog = o.page.getByRole("dialog", { name: "Add a cluster" })
+  await dialog.getByLabel("Id").fill("eu-1")
+  await dialog.getByLabel("Kubeconfig").fill("not a kubeconfig")
+  await dialog.getByRole("button", { name: "Add" }).click()
+  await dialog.getByRole("alert").waitFor()
+  await o.accessible("new cluster")
+  await o.close()
+})
+
+test("health says whether the server is ready, and what it has done", async () => {
+  await server.run(passing)
+  const o = await open(server, "/admin")
+  await o.page.getByRole("region", { name: "Health" }).getByText("✓ takes requests").waitFor()
+  await o.page.getByRole("region", { name: "Metrics" }).getByText("1 completed, 0 failed").waitFor()
+  await o.close()
+})
+
 test("each part is accessible in both themes and fits a phone", async () => {
-  for (const [path, text] of [["/admin", "✓ healthy"], ["/admin/policy", "Of the settings"], ["/admin/clusters", "There are no clusters"]] as const) await looksRight(server, path, (page) => page.getByText(text).first())
+  await server.ask("PUT", "/secrets/a_long_name_of_a_secret_that_somebody_chose", { value: "hunter2-and-more" })
+  for (const [path, text] of [["/admin", "✓ takes requests"], ["/admin/secrets", "a_long_name"], ["/admin/policy", "Of the settings"], ["/admin/clusters", "There are no clusters"]] as const) await looksRight(server, path, (page) => page.getByText(text).first())
   await looksRight(server, "/admin/audit?action=secret.set", (page) => page.getByRole("row", { name: /secret\.set/ }).first())
 }, 900_000)
 
@@ -86,12 +114,29 @@ test("a key is made, its token shown once, and revoked; others are told why they
   expect((await me()).status).toBe(200)
   const viewer = await open(own, "/admin/keys", { expected: /401/ })
   await as(viewer.page, token)
-  await viewer.page.getByText("admin is needed for this, you are viewer.").waitFor()
+  await viewer.page.getByRole("heading", { name: "Only admins see this" }).waitFor()
+  const refused = viewer.page.getByRole("button", { name: "New key … (admin is needed for this, you are viewer)" })
+  expect(await refused.getAttribute("aria-disabled")).toBe("true")
+  await refused.focus()
+  await viewer.page.keyboard.press("Enter")
+  expect(await viewer.page.getByRole("dialog").count()).toBe(0)
+  await viewer.page.getByRole("link", { name: "Clusters" }).click()
+  await viewer.page.getByRole("button", { name: "Add a cluster … (admin is needed for this, you are viewer)" }).waitFor()
+  await viewer.accessible("admin as a viewer")
   await viewer.close()
   await o.page.getByRole("button", { name: "Revoke ci" }).click()
   await o.page.getByRole("dialog").getByRole("button", { name: "Revoke" }).click()
   await o.page.getByRole("row", { name: /ci viewer revoked/ }).waitFor()
   expect((await me()).status).toBe(401)
+  await o.accessible("keys")
+  await o.page.setViewportSize({ width: 390, height: 844 })
+  await o.page.reload()
+  await o.page.getByRole("button", { name: "Delete ci" }).click()
+  await o.accessible("keys on a phone")
+  await o.page.getByRole("dialog", { name: "Delete ci?" }).getByRole("button", { name: "Delete" }).click()
+  await o.page.getByText("Deleted ci.").waitFor()
+  await o.page.getByRole("row", { name: /^ci / }).waitFor({ state: "detached" })
+  await o.fits("keys")
   await o.close()
   await own.stop()
-})
+}, 600_000)

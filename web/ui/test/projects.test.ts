@@ -1,12 +1,14 @@
 import { afterAll, beforeAll, expect, test } from "vitest"
 import { closeBrowser, looksRight, open } from "./browser"
-import { store } from "./seed"
+import { as, key, store } from "./seed"
 import { Server } from "./server"
+
+const quick = { name: "course", settings: { sequential: true }, parameters: [{ name: "tone", type: "string", default: "calm" }], steps: [{ id: "outline", action: "util.set_output", params: { result: "{{ params.tone }}" } }, { id: "quiz", action: "util.set_output", depends_on: ["outline"], params: { result: "questions" } }] }
 
 let server: Server
 beforeAll(async () => {
   server = await new Server().start()
-  await store(server, { name: "course", settings: { sequential: true }, parameters: [{ name: "tone", type: "string", default: "calm" }], steps: [{ id: "outline", action: "util.set_output", params: { result: "{{ params.tone }}" } }, { id: "quiz", action: "util.set_output", depends_on: ["outline"], params: { result: "questions" } }] })
+  await store(server, quick)
   await store(server, { name: "slow", settings: { sequential: true }, steps: [{ id: "rest", action: "util.wait", params: { seconds: 3600 } }] })
 })
 afterAll(async () => {
@@ -40,18 +42,22 @@ test("a project with lessons is made; all are run; a run is restarted from a ste
   await run.getByText("result", { exact: true }).first().click()
   await run.getByText("merry").waitFor()
   await o.accessible("run")
-  await run.getByRole("button", { name: "Restart from quiz" }).click()
-  await o.page.getByRole("dialog").getByText(/Step 2 and the 0 after it run again/).waitFor()
-  await o.page.getByRole("dialog").getByRole("button", { name: "Restart" }).click()
-  await o.page.getByRole("dialog").waitFor({ state: "detached" })
   const id = new URL(o.page.url()).searchParams.get("run")
+  const before = (await server.ask("GET", `/pipeline-runs/${id}`)).data.steps
+  await run.getByRole("button", { name: "Restart from quiz" }).click()
+  const again = o.page.getByRole("dialog", { name: "Restart from quiz?" })
+  await again.getByText("It runs again, and its result is replaced.").waitFor()
+  await o.accessible("restart")
+  await again.getByRole("button", { name: "Restart" }).click()
+  await o.page.getByText("It runs again from quiz.").waitFor()
   await server.until(async () => {
     const r = (await server.ask("GET", `/pipeline-runs/${id}`)).data
-    return r.status === "done" && r.steps[1].attempts >= 1
+    return r.status === "done" && r.steps[1].start_time > before[1].start_time && r.steps[0].start_time === before[0].start_time
   })
+  await o.page.getByRole("row", { name: /2 quiz util\.set_output done/ }).waitFor()
   expect((await server.ask("GET", "/projects/geo/progress")).done).toBe(2)
   await o.close()
-})
+}, 300_000)
 
 test("a run is stopped and started; the queue shows it while it runs", async () => {
   await server.ask("POST", "/projects", { id: "p2", name: "Second" })
@@ -62,10 +68,52 @@ test("a run is stopped and started; the queue shows it while it runs", async () 
   await o.page.getByRole("row", { name: /running Long one/ }).click()
   const run = o.page.getByRole("region", { name: "Run" })
   await run.getByRole("button", { name: "Stop" }).click()
-  await run.getByText("paused").first().waitFor()
+  await run.getByText("paused", { exact: true }).waitFor()
+  await run.getByRole("button", { name: "Stop (it is paused)" }).waitFor()
+  expect((await server.ask("GET", `/pipeline-runs/${made.data.id}`)).data.status).toBe("paused")
   await run.getByRole("button", { name: "Start", exact: true }).click()
-  await run.getByText("running").first().waitFor()
+  await run.getByText("running", { exact: true }).first().waitFor()
+  await run.getByRole("button", { name: "Pause", exact: true }).waitFor()
   await o.close()
+})
+
+test("progress is shown with status, total, done, errors and percent", async () => {
+  await server.ask("POST", "/projects", { id: "counted", name: "Counted", tags: "school, 2026" })
+  await server.ask("PUT", "/projects/counted/total", { total: 1200 })
+  await server.ask("POST", "/projects/counted/items", { done: 300, errors: 20 })
+  const p = await server.ask("GET", "/projects/counted/progress")
+  const o = await open(server, "/projects")
+  await o.page.getByRole("row", { name: new RegExp(`^Counted 300 of 1200 done, 20 errors 300/1,200 25 % 20 errors ${p.status}`) }).waitFor()
+  await server.ask("POST", "/projects/counted/items", { done: 300 })
+  await o.page.reload()
+  await o.page.getByText("600/1,200").waitFor()
+  await o.page.getByRole("searchbox", { name: "Text" }).fill("school")
+  await o.page.getByRole("row", { name: /Second/ }).waitFor({ state: "detached" })
+  await o.page.getByRole("row", { name: /Counted/ }).click()
+  await o.page.getByRole("heading", { name: "It has no lessons yet" }).waitFor()
+  await o.page.getByText("50 %").waitFor()
+  await o.close()
+})
+
+test("a viewer sees all of it, and is told what starting takes", async () => {
+  const own = await new Server().start()
+  own.token = await key(own, "admin")
+  await store(own, quick)
+  await own.ask("POST", "/projects", { id: "geo", name: "Geography" })
+  await own.ask("POST", "/lessons", { id: "l", project_id: "geo", name: "Rivers" })
+  const { data } = await own.ask("POST", "/pipeline-runs", { lesson_id: "l", pipeline_id: "course" })
+  await own.until(async () => (await own.ask("GET", `/pipeline-runs/${data.id}`)).data.status === "done")
+  const o = await open(own, `/projects/geo?run=${data.id}`, { expected: /401/ })
+  await as(o.page, await key(own, "viewer"))
+  const run = o.page.getByRole("region", { name: "Run" })
+  const restart = run.getByRole("button", { name: "Restart … (operator is needed for this, you are viewer)" }).first()
+  await restart.focus()
+  await o.page.keyboard.press("Enter")
+  for (const name of ["Run all lessons … (operator", "New lesson … (editor"]) await o.page.getByRole("button", { name }).click({ force: true })
+  expect(await o.page.getByRole("dialog").count()).toBe(0)
+  await o.accessible("project as a viewer")
+  await o.close()
+  await own.stop()
 })
 
 test("projects, a project and its runs are accessible and fit a phone", async () => {

@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process"
 import { afterAll, beforeAll, expect, test } from "vitest"
 import { closeBrowser, open } from "./browser"
-import { as, key } from "./seed"
+import { as, key, store } from "./seed"
 import { Server } from "./server"
 
 let server: Server
@@ -24,12 +24,27 @@ test("workers are listed, accessible in both themes, and fit a phone", async () 
   for (const look of [{ theme: "light" }, { theme: "dark" }, { width: 390, height: 844 }] as const) {
     const o = await open(server, "/queue", { expected: /401/, ...look })
     await as(o.page, server.token)
-    await o.page.getByRole("row", { name: /far-away ● takes work/ }).waitFor()
+    await o.page.getByRole("row", { name: "width" in look ? /^far-away 0 of/ : /^far-away ● takes work/ }).waitFor()
     await o.accessible(`queue ${JSON.stringify(look)}`)
     await o.fits("queue")
     await o.close()
   }
 }, 300_000)
+
+test("a chosen worker says what it can do; a viewer cannot drain it, and is told why", async () => {
+  const o = await open(server, "/queue", { expected: /401/ })
+  await as(o.page, await key(server, "viewer"))
+  await o.page.getByRole("row", { name: /far-away/ }).focus()
+  await o.page.keyboard.press("Enter")
+  await o.page.getByRole("region", { name: "Worker far-away" }).getByText("util.noop").waitFor()
+  await o.page.waitForURL(/worker=far-away/)
+  const drain = o.page.getByRole("row", { name: /far-away/ }).getByRole("button", { name: "Drain … (operator is needed for this, you are viewer)" })
+  await drain.focus()
+  await o.page.keyboard.press("Enter")
+  expect(await o.page.getByRole("dialog").count()).toBe(0)
+  await o.accessible("worker")
+  await o.close()
+})
 
 test("a worker in another process is drained, and its process ends; one of the server cannot be", async () => {
   const ended = new Promise((done) => worker.on("exit", done))
@@ -43,10 +58,24 @@ test("a worker in another process is drained, and its process ends; one of the s
   await o.close()
 })
 
-test("the queue of runs says when it is empty", async () => {
+test("the queue of runs says when it is empty, shows runs by their steps, and fits a phone", async () => {
   const o = await open(server, "/queue?tab=runs", { expected: /401/ })
   await as(o.page, server.token)
   await o.page.getByRole("heading", { name: "No run is queued or running" }).waitFor()
   await o.accessible("empty queue")
+  await store(server, { name: "slow", settings: { sequential: true }, steps: [{ id: "first", action: "util.noop" }, { id: "rest", action: "util.wait", params: { seconds: 3600 }, depends_on: ["first"] }, { id: "last", action: "util.noop", depends_on: ["rest"] }] })
+  await server.ask("POST", "/projects", { id: "geo", name: "Geography" })
+  await server.ask("POST", "/lessons", { id: "rivers", project_id: "geo", name: "Rivers" })
+  const { data } = await server.ask("POST", "/pipeline-runs", { lesson_id: "rivers", pipeline_id: "slow" })
+  await o.page.getByRole("row", { name: /^running Rivers Geography slow v1 1 of 3 steps done: 1 first done, 2 rest running, 3 last pending/ }).waitFor()
+  await o.accessible("queue of runs")
+  await o.page.emulateMedia({ colorScheme: "dark" })
+  await o.accessible("queue of runs, dark")
+  await o.page.setViewportSize({ width: 390, height: 844 })
+  await o.page.reload()
+  await o.page.getByRole("row", { name: /^running Rivers/ }).waitFor()
+  await o.fits("queue of runs")
+  await server.ask("POST", `/pipeline-runs/${data.id}/stop`)
+  await o.page.getByRole("heading", { name: "No run is queued or running" }).waitFor()
   await o.close()
 })

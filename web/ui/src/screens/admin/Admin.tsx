@@ -1,6 +1,7 @@
 import type { ComponentType } from "react"
 import { Link } from "wouter"
 import { useRefusal } from "../../me"
+import { Button } from "../../parts/Button"
 import { Audit } from "./Audit"
 import { Clusters } from "./Clusters"
 import { Health } from "./Health"
@@ -8,13 +9,14 @@ import { Keys } from "./Keys"
 import { Policy } from "./Policy"
 import { Secrets } from "./Secrets"
 
-const parts: { tab: string; title: string; admin: boolean; Part: ComponentType }[] = [
-  { tab: "health", title: "Health", admin: false, Part: Health },
-  { tab: "secrets", title: "Secrets", admin: true, Part: Secrets },
-  { tab: "keys", title: "API keys", admin: true, Part: Keys },
-  { tab: "audit", title: "Audit log", admin: true, Part: Audit },
-  { tab: "policy", title: "Policy", admin: true, Part: Policy },
-  { tab: "clusters", title: "Clusters", admin: false, Part: Clusters },
+// needs: what only an admin can do there; without it, everybody sees the part.
+const parts: { tab: string; title: string; needs?: string; Part: ComponentType }[] = [
+  { tab: "health", title: "Health", Part: Health },
+  { tab: "secrets", title: "Secrets", needs: "New secret …", Part: Secrets },
+  { tab: "keys", title: "API keys", needs: "New key …", Part: Keys },
+  { tab: "audit", title: "Audit log", needs: "Read the audit log", Part: Audit },
+  { tab: "policy", title: "Policy", needs: "Change the policy …", Part: Policy },
+  { tab: "clusters", title: "Clusters", Part: Clusters },
 ]
 
 export default function Admin({ params }: { params: Record<string, string | undefined> }) {
@@ -26,7 +28,9 @@ export default function Admin({ params }: { params: Record<string, string | unde
       <nav className="tabs" aria-label="Parts of administration" style={{ flex: "none" }}>
         {parts.map((p) => <Link key={p.tab} href={p === parts[0] ? "/admin" : `/admin/${p.tab}`} aria-current={p === here ? "page" : undefined}>{p.title}</Link>)}
       </nav>
-      {here.admin && refusal ? <div className="empty"><h2>Only admins see this</h2><p>{refusal}.</p></div> : <here.Part />}
+      {here.needs && refusal
+        ? <div className="empty"><h2>Only admins see this</h2><p>{refusal}.</p><div className="actions"><Button refused={refusal}>{here.needs}</Button></div></div>
+        : <here.Part />}
     </div>
   )
 }

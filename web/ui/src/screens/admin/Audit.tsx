@@ -1,4 +1,5 @@
-import { useState } from "react"
+import { useState, type ReactNode } from "react"
+import { Link } from "wouter"
 import { api, data, type Schemas } from "../../api/client"
 import { usePages } from "../../api/pages"
 import { formatMoment } from "../../format"
@@ -10,15 +11,26 @@ import { Moment } from "../../parts/Time"
 import { useSearchParams } from "../../url"
 import { Typed } from "../executions/Filters"
 import { queryOf, rangeNames } from "../executions/query"
+import { screens } from "../screens"
+import { placeOf, shows } from "./thing"
 
 type Entry = Schemas["AuditEntry"]
+
+const hasScreen = (path: string) => screens.some((s) => shows(s.path, path))
+
+// Thing is what an entry is about, linked where a screen shows it.
+function Thing({ of: e, tabIndex }: { of: Entry; tabIndex?: number }): ReactNode {
+  const place = e.result === "ok" ? placeOf(e, hasScreen) : undefined
+  if (!e.object) return <span className="quiet">–</span>
+  return place ? <Link href={place} tabIndex={tabIndex} title={e.object} onClick={(ev) => ev.stopPropagation()}><code>{e.object}</code></Link> : <code title={e.object}>{e.object}</code>
+}
 
 const columns: Column<Entry>[] = [
   { title: "When", width: "150px", show: (e) => <Moment time={e.at} /> },
   { title: "Who", width: "minmax(90px, 1fr)", show: (e) => <>{e.actor} <span className="quiet">{e.role}</span></> },
   { title: "Did", width: "minmax(110px, 1fr)", show: (e) => <code>{e.action}</code> },
-  { title: "To", width: "minmax(100px, 1.6fr)", from: 760, show: (e) => <code title={e.object}>{e.object || "–"}</code> },
-  { title: "Result", width: "96px", from: 560, show: (e) => e.result },
+  { title: "To", width: "minmax(100px, 1.6fr)", from: 760, show: (e) => <Thing of={e} tabIndex={-1} /> },
+  { title: "Result", width: "96px", from: 560, show: (e) => (e.result === "ok" ? "ok" : <span className="bad">{e.result}</span>) },
   { title: "From", width: "116px", from: 1080, show: (e) => e.remote },
 ]
 
@@ -55,7 +67,7 @@ export function Audit() {
           <dl className="facts">
             <dt>When</dt><dd>{formatMoment(shown.at ?? "", true)}</dd>
             <dt>Who</dt><dd>{shown.actor}, {shown.role}, from {shown.remote}</dd>
-            <dt>To</dt><dd><code>{shown.object}</code></dd>
+            <dt>To</dt><dd><Thing of={shown} /></dd>
             <dt>Result</dt><dd>{shown.result}</dd>
           </dl>
           {shown.detail != null && <pre className="code" tabIndex={0} aria-label="Detail">{JSON.stringify(shown.detail, null, 2)}</pre>}

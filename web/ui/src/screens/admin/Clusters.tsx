@@ -6,7 +6,7 @@ import { Dialog } from "../../parts/Dialog"
 import { AreaField, TextField } from "../../parts/Fields"
 import { Loaded } from "../../parts/Loading"
 import { Rows, type Column } from "../../parts/Rows"
-import { Ago } from "../../parts/Time"
+import { Ago, Moment } from "../../parts/Time"
 import { say } from "../../parts/Toasts"
 
 type Cluster = Schemas["Cluster"]
@@ -25,18 +25,31 @@ const columns = (onDelete: (c: Cluster) => void, refusal: string | false): Colum
 export function Clusters() {
   const [making, setMaking] = useState(false)
   const [removing, setRemoving] = useState<Cluster>()
+  const [shown, setShown] = useState<Cluster>()
   const refusal = useRefusal("admin")
   const list = useAsk(["clusters"], (signal) => data(api.GET("/api/v1/clusters", { signal })))
   const remove = useDo((id: string) => data(api.DELETE("/api/v1/clusters/{cluster_id}", { params: { path: { cluster_id: id } } })), [["clusters"]])
   return (
     <>
-      <div className="row"><span className="quiet">Steps run jobs on them.</span><Button kind="main" refused={refusal} onClick={() => setMaking(true)}>Add a cluster …</Button></div>
+      <div className="row"><span className="quiet">Kubernetes clusters: steps run jobs on them.</span><Button kind="main" refused={refusal} onClick={() => setMaking(true)}>Add a cluster …</Button></div>
       <Loaded of={list} lines={4}>
         {({ clusters }) => clusters.length > 0
-          ? <div className="fill"><Rows label="Clusters" rows={clusters} columns={columns(setRemoving, refusal)} keyOf={(c) => c.id} onOpen={() => {}} rowHeight={36} /></div>
+          ? <div className="fill"><Rows label="Clusters" rows={clusters} columns={columns(setRemoving, refusal)} keyOf={(c) => c.id} onOpen={setShown} rowHeight={36} /></div>
           : <div className="empty"><h2>There are no clusters</h2><p>Add one with its kubeconfig, or name it in the settings.</p></div>}
       </Loaded>
       {making && <NewCluster onClose={() => setMaking(false)} />}
+      {shown && (
+        <Dialog title={`Cluster ${shown.id}`} onClose={() => setShown(undefined)}>
+          {shown.error && <p className="problem">{shown.error}</p>}
+          <dl className="facts">
+            <dt>State</dt><dd>{shown.state} since <Moment time={shown.since} /></dd>
+            <dt>Server</dt><dd>{shown.server || "not known yet"}{shown.version && `, ${shown.version}`}</dd>
+            <dt>Reached by</dt><dd>{shown.kind.replaceAll("_", " ")}{shown.created_by && `, by ${shown.created_by}`}</dd>
+            <dt>Namespaces</dt><dd>{[shown.namespace, ...shown.namespaces].join(", ")}</dd>
+            <dt>Jobs of nobody</dt><dd>{shown.unknown_jobs.toLocaleString("en-US")}</dd>
+          </dl>
+        </Dialog>
+      )}
       {removing && (
         <Dialog title={`Delete ${removing.id}?`} does="Delete" danger busy={remove.isPending} problem={remove.error} onClose={() => setRemoving(undefined)} onDo={() => remove.mutate(removing.id, { onSuccess: () => { say(`Deleted ${removing.id}.`); setRemoving(undefined) } })}>
           <p>It is refused while a step waits for a job there.</p>

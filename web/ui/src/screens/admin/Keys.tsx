@@ -13,14 +13,19 @@ type Key = Schemas["Key"]
 
 const ended = (k: Key) => (k.revoked_at ? "revoked" : k.expires_at && Date.parse(k.expires_at) < Date.now() ? "expired" : "")
 
-const columns = (onRevoke: (k: Key) => void): Column<Key>[] => [
+interface Ending { key: Key; does: "Revoke" | "Delete" }
+
+// A key is revoked first, then it can be deleted: who used it is known until then.
+const endOf = (key: Key): Ending => ({ key, does: ended(key) ? "Delete" : "Revoke" })
+
+const columns = (onEnd: (e: Ending) => void): Column<Key>[] => [
   { title: "Name", width: "minmax(100px, 1.5fr)", show: (k) => k.name },
   { title: "Role", width: "84px", show: (k) => k.role },
   { title: "State", width: "84px", from: 480, show: (k) => ended(k) || "valid" },
   { title: "Last used", width: "96px", from: 560, show: (k) => (k.last_used_at ? <Ago time={k.last_used_at} /> : <span className="quiet">never</span>) },
   { title: "Expires", width: "150px", from: 900, show: (k) => (k.expires_at ? <Moment time={k.expires_at} /> : <span className="quiet">never</span>) },
   { title: "Made", width: "minmax(110px, 1fr)", from: 760, show: (k) => <><Ago time={k.created_at} />{k.created_by && <span className="quiet"> by {k.created_by}</span>}</> },
-  { title: "Revoke", width: "96px", show: (k) => <Button kind="danger" refused={ended(k) && `it is ${ended(k)}`} aria-label={ended(k) ? undefined : `Revoke ${k.name}`} onClick={(e) => { e.stopPropagation(); onRevoke(k) }}>Revoke …</Button> },
+  { title: "End", width: "92px", show: (k) => <Button kind="danger" aria-label={`${endOf(k).does} ${k.name}`} onClick={() => onEnd(endOf(k))}>{endOf(k).does} …</Button> },
 ]
 
 const roles = [["viewer", "viewer: reads"], ["operator", "operator: starts, stops, decides"], ["editor", "editor: pipelines, schedules, triggers"], ["admin", "admin: everything"], ["worker", "worker: runs steps"]] as const
@@ -29,15 +34,18 @@ const roles = [["viewer", "viewer: reads"], ["operator", "operator: starts, stop
 export function Keys() {
   const [making, setMaking] = useState(false)
   const [made, setMade] = useState<Schemas["KeyMade"]>()
-  const [revoking, setRevoking] = useState<Key>()
+  const [ending, setEnding] = useState<Ending>()
   const list = useAsk(["keys"], (signal) => data(api.GET("/api/v1/keys", { signal })))
-  const revoke = useDo((id: string) => data(api.POST("/api/v1/keys/{key_id}/revoke", { params: { path: { key_id: id } } })), [["keys"]])
+  const end = useDo(({ key, does }: Ending): Promise<unknown> => {
+    const path = { params: { path: { key_id: key.key_id } } }
+    return does === "Revoke" ? data(api.POST("/api/v1/keys/{key_id}/revoke", path)) : data(api.DELETE("/api/v1/keys/{key_id}", path))
+  }, [["keys"]])
   return (
     <>
       <div className="row"><span className="quiet">Programs send them as <code>Authorization: Bearer</code>. With the first key, every request needs one.</span><Button kind="main" onClick={() => setMaking(true)}>New key …</Button></div>
       <Loaded of={list} lines={5}>
         {({ keys }) => keys.length > 0
-          ? <div className="fill"><Rows label="API keys" rows={keys} columns={columns(setRevoking)} keyOf={(k) => k.key_id} onOpen={() => {}} rowHeight={36} /></div>
+          ? <div className="fill"><Rows label="API keys" rows={keys} columns={columns(setEnding)} keyOf={(k) => k.key_id} onOpen={() => {}} rowHeight={36} /></div>
           : <div className="empty"><h2>There are no API keys yet</h2><p>Until there is one, everybody at this machine is an admin, and others are rejected.</p></div>}
       </Loaded>
       {making && <NewKey onClose={() => setMaking(false)} onMade={(k) => { setMaking(false); setMade(k) }} />}
@@ -48,9 +56,9 @@ export function Keys() {
           {made.refused?.length ? <p className="note" data-kind="warn">From now on these cannot start: {made.refused.slice(0, 5).map((r) => `${r.name}: ${r.reason}`).join("; ")}</p> : null}
         </Dialog>
       )}
-      {revoking && (
-        <Dialog title={`Revoke ${revoking.name}?`} does="Revoke" danger busy={revoke.isPending} problem={revoke.error} onClose={() => setRevoking(undefined)} onDo={() => revoke.mutate(revoking.key_id, { onSuccess: () => { say(`Revoked ${revoking.name}.`); setRevoking(undefined) } })}>
-          <p>Requests with it are rejected from then on. It stays in the list.</p>
+      {ending && (
+        <Dialog title={`${ending.does} ${ending.key.name}?`} does={ending.does} danger busy={end.isPending} problem={end.error} onClose={() => { end.reset(); setEnding(undefined) }} onDo={() => end.mutate(ending, { onSuccess: () => { say(`${ending.does}d ${ending.key.name}.`); setEnding(undefined) } })}>
+          <p>{ending.does === "Revoke" ? "Requests with it are rejected from then on. It stays in the list." : "It is removed from the list. The audit log keeps what was done with it."}</p>
         </Dialog>
       )}
     </>

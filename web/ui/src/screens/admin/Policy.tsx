@@ -1,5 +1,5 @@
 import { useState } from "react"
-import { api, data, useAsk, useDo, type Schemas } from "../../api/client"
+import { api, data, queries, useAsk, useDo, type Schemas } from "../../api/client"
 import { parseDocument } from "../../document/params"
 import { Button } from "../../parts/Button"
 import { Dialog } from "../../parts/Dialog"
@@ -38,8 +38,9 @@ export function Policy() {
   )
 }
 
-function Change({ text: before, etag, onClose }: { text: string; etag?: string; onClose: () => void }) {
+function Change({ text: before, etag: now, onClose }: { text: string; etag?: string; onClose: () => void }) {
   const [text, setText] = useState(before)
+  const [etag] = useState(now) // of what is being changed: a newer one must not be overwritten
   const [wrong, setWrong] = useState("")
   const save = useDo((body: Schemas["ActionPolicy"]) => data(api.PUT("/api/v1/policy", { params: { header: etag ? { "If-Match": etag } : {} }, body })), [["policy"]])
   const go = async () => {
@@ -47,7 +48,7 @@ function Change({ text: before, etag, onClose }: { text: string; etag?: string; 
       const body: unknown = (await parseDocument(text)) ?? {}
       if (typeof body !== "object" || Array.isArray(body)) throw new Error("a mapping is needed: actions, roles, pipelines")
       setWrong("")
-      save.mutate(body as Schemas["ActionPolicy"], { onSuccess: () => { say("The policy is stored."); onClose() } })
+      save.mutate(body as Schemas["ActionPolicy"], { onSuccess: () => { say("The policy is stored."); onClose() }, onError: () => void queries.invalidateQueries({ queryKey: ["policy"] }) })
     } catch (err) {
       setWrong(err instanceof Error ? err.message.split("\n")[0]! : String(err))
     }

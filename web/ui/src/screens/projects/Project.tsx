@@ -12,7 +12,7 @@ import { Rows, type Column } from "../../parts/Rows"
 import { Ago } from "../../parts/Time"
 import { useSearchParams } from "../../url"
 import { runColumns } from "../queue/RunsQueue"
-import { ProgressOf } from "./Projects"
+import { ProgressOf, StatusOf } from "./Projects"
 import "./projects.css"
 import { RunPanel } from "./RunPanel"
 import { StartRuns } from "./StartRuns"
@@ -57,6 +57,7 @@ export default function Project({ params }: { params: Record<string, string | un
       </header>
       <Loaded of={project} lines={1}>{(p) => (
         <div className="row" style={{ gap: 24 }}>
+          <StatusOf id={id} />
           <div style={{ width: "min(420px, 100%)" }}><ProgressOf id={id} /></div>
           {p.tags && <span className="quiet">{p.tags}</span>}
           {usage.data && <span className="quiet">{(usage.data.input_tokens + usage.data.output_tokens).toLocaleString("en-US")} tokens · {formatDuration(usage.data.audio_seconds)} of audio · cost {usage.data.cost}</span>}

@@ -2,6 +2,7 @@ import { useState } from "react"
 import { Link, useLocation } from "wouter"
 import { api, data, Problem, useAsk, useDo, type Schemas } from "../../api/client"
 import { usePages } from "../../api/pages"
+import { formatCount } from "../../format"
 import { useKeys } from "../../keys"
 import { useRefusal } from "../../me"
 import { Button } from "../../parts/Button"
@@ -25,20 +26,25 @@ export const useProgress = (id: string) => useAsk(["progress", id], async (signa
   }
 })
 
-/** ProgressOf shows the status, a bar, and how many are done. */
+/** StatusOf is the status of a project's progress. */
+export function StatusOf({ id }: { id: string }) {
+  const p = useProgress(id).data
+  return p === undefined ? null : <span className={p ? undefined : "quiet"}>{p?.status ?? "NOT_FOUND"}</span>
+}
+
+/** ProgressOf shows a bar, how many are done of all, their share, and the errors. */
 export function ProgressOf({ id }: { id: string }) {
   const p = useProgress(id).data
-  if (p === undefined) return null
-  if (p === null) return <span className="quiet">NOT_FOUND</span>
+  if (!p) return p === null ? <span className="quiet">–</span> : null
   return (
     <span className="progress">
-      <span className="bar" role="img" aria-label={`${p.done} of ${p.total} done, ${p.errors} errors`}>
+      <span className="bar" role="img" aria-label={`${p.done} of ${p.total || "an unknown number"} done, ${p.errors} errors`}>
         <i style={{ width: `${Math.max(0, p.percent - (p.total ? (100 * p.errors) / p.total : 0))}%`, background: "var(--state-completed)" }} />
         <i style={{ width: `${p.total ? (100 * p.errors) / p.total : 0}%`, background: "var(--state-failed)" }} />
       </span>
-      <span>{p.done.toLocaleString("en-US")}/{p.total.toLocaleString("en-US")}</span>
-      {p.errors > 0 && <span className="bad">{p.errors.toLocaleString("en-US")} errors</span>}
-      <span className="quiet">{p.status}</span>
+      <span>{formatCount(p.done)}/{p.total ? formatCount(p.total) : "?"}</span>
+      <span className="quiet">{p.percent.toFixed(p.percent % 1 ? 1 : 0)} %</span>
+      {p.errors > 0 && <span className="bad">{formatCount(p.errors)} {p.errors === 1 ? "error" : "errors"}</span>}
     </span>
   )
 }
@@ -46,6 +52,7 @@ export function ProgressOf({ id }: { id: string }) {
 const columns: Column<Project>[] = [
   { title: "Name", width: "minmax(110px, 1.4fr)", show: (p) => <Link href={`/projects/${encodeURIComponent(p.id)}`} onClick={(e) => e.stopPropagation()} tabIndex={-1}>{p.name || p.id}</Link> },
   { title: "Progress", width: "minmax(150px, 2fr)", show: (p) => <ProgressOf id={p.id} /> },
+  { title: "Status", width: "116px", from: 560, show: (p) => <StatusOf id={p.id} /> },
   { title: "Tags", width: "minmax(90px, 1fr)", from: 760, show: (p) => p.tags || <span className="quiet">–</span> },
   { title: "Id", width: "minmax(90px, 1fr)", from: 980, show: (p) => <code>{p.id}</code> },
   { title: "Changed", width: "96px", from: 560, show: (p) => <Ago time={p.updated_at} /> },

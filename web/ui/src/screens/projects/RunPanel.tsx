@@ -6,10 +6,16 @@ import { Button } from "../../parts/Button"
 import { Dialog } from "../../parts/Dialog"
 import { Loaded } from "../../parts/Loading"
 import { Took } from "../../parts/Time"
-import { complain } from "../../parts/Toasts"
+import { complain, say } from "../../parts/Toasts"
 import { RunState } from "../queue/RunsQueue"
 
 type Run = Schemas["PipelineRun"]
+
+// noRestart says why a run cannot begin again with a step, or false.
+function noRestart(r: Run, s: Run["steps"][number]): string | false {
+  const failed = r.steps.find((it) => it.position < s.position && it.status === "failed")
+  return failed ? `${failed.name} before it failed: restart from there` : s.status === "pending" && "it has not run"
+}
 
 /** RunPanel shows a run: its steps in order with their results, and what can be done. */
 export function RunPanel({ id, onClose }: { id: string; onClose: () => void }) {
@@ -24,6 +30,7 @@ function Shown({ run: r, onClose }: { run: Run; onClose: () => void }) {
   const stale = [["runs"], ["progress"]]
   const act = useDo((what: "start" | "pause" | "stop") => data(what === "start" ? api.POST("/api/v1/pipeline-runs/{run_id}/start", path) : what === "pause" ? api.POST("/api/v1/pipeline-runs/{run_id}/pause", path) : api.POST("/api/v1/pipeline-runs/{run_id}/stop", path)), stale)
   const again = useDo((step: string) => data(api.POST("/api/v1/pipeline-runs/{run_id}/restart", { ...path, body: { step_id: step } })), stale)
+  const after = restart ? r.steps.length - restart.position : 0
   const active = r.status === "running" || r.status === "queued"
   const go = (what: "start" | "pause" | "stop") => act.mutate(what, { onError: complain })
   return (
@@ -40,24 +47,24 @@ function Shown({ run: r, onClose }: { run: Run; onClose: () => void }) {
       {(r.state.held || r.state.message) && <p className="body">{r.state.held ?? r.state.message}</p>}
       <div className="scroll" tabIndex={0} role="group" aria-label="Steps of the run">
         <table className="table">
-          <thead><tr><th>Position</th><th>Step</th><th>State</th><th>Took</th><th>Result</th><th><span className="hidden-text">What can be done</span></th></tr></thead>
+          <thead><tr><th aria-label="Position">#</th><th>Step</th><th>State</th><th>Took</th><th>Result</th><th><span className="hidden-text">What can be done</span></th></tr></thead>
           <tbody>
             {r.steps.map((s) => (
               <tr key={s.id}>
                 <td>{s.position}</td>
                 <td>{s.name} <span className="quiet">{s.type}{s.reused_from && " · taken over"}</span></td>
                 <td><RunState status={s.status} /></td>
-                <td><Took from={s.start_time} to={s.end_time} /></td>
+                <td style={{ whiteSpace: "nowrap" }}><Took from={s.start_time} to={s.end_time} /></td>
                 <td>{s.error ? <span className="bad">{s.error.message}</span> : s.result !== undefined && s.result !== null ? <details><summary>result</summary><pre>{typeof s.result === "string" ? s.result : JSON.stringify(s.result, null, 1)}</pre></details> : <span className="quiet">–</span>}</td>
-                <td><Button refused={refusal || (active && "pause it first") || (s.status === "pending" && "it has not run")} aria-label={refusal || active || s.status === "pending" ? undefined : `Restart from ${s.name}`} onClick={() => setRestart(s)}>Restart …</Button></td>
+                <td><Button refused={refusal || noRestart(r, s)} aria-label={refusal || noRestart(r, s) ? undefined : `Restart from ${s.name}`} onClick={() => setRestart(s)}>Restart …</Button></td>
               </tr>
             ))}
           </tbody>
         </table>
       </div>
       {restart && (
-        <Dialog title={`Restart from ${restart.name}?`} does="Restart" busy={again.isPending} problem={again.error} onClose={() => setRestart(undefined)} onDo={() => again.mutate(restart.id, { onSuccess: () => setRestart(undefined) })}>
-          <p>Step {restart.position} and the {r.steps.length - restart.position} after it run again. Their results are replaced.</p>
+        <Dialog title={`Restart from ${restart.name}?`} does="Restart" busy={again.isPending} problem={again.error} onClose={() => setRestart(undefined)} onDo={() => again.mutate(restart.id, { onSuccess: () => { say(`It runs again from ${restart.name}.`); setRestart(undefined) } })}>
+          <p>{after === 0 ? "It runs again, and its result is replaced." : `It and the ${after === 1 ? "step" : `${after} steps`} after it run again, and their results are replaced.`}{active && " What runs is cancelled."}</p>
         </Dialog>
       )}
     </>

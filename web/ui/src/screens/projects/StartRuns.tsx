@@ -1,6 +1,7 @@
 import { useEffect, useRef, useState } from "react"
 import { api, data, Problem, useAsk, useDo, type Schemas } from "../../api/client"
 import { parametersOf, valuesOf, type Parameter } from "../../document/params"
+import { formatCount } from "../../format"
 import { Dialog } from "../../parts/Dialog"
 import { CheckField, TextField } from "../../parts/Fields"
 import { say } from "../../parts/Toasts"
@@ -9,7 +10,7 @@ import { ParamsForm } from "../run/ParamsForm"
 
 interface Props { project: string; lesson?: Schemas["Lesson"]; onClose: () => void; onStarted: (run: string) => void }
 
-type Answer = { data: Schemas["PipelineRun"] | Schemas["PipelineRunBulk"] }
+type Started = Schemas["PipelineRun"] | Schemas["PipelineRunBulk"]
 
 /** StartRuns runs a pipeline for a lesson, or for all lessons of a project. */
 export function StartRuns({ project, lesson, onClose, onStarted }: Props) {
@@ -28,11 +29,11 @@ export function StartRuns({ project, lesson, onClose, onStarted }: Props) {
     return () => { current = false }
   }, [version.data])
   const { values, problems } = valuesOf(params, texts)
-  const start = useDo(() => data(api.POST("/api/v1/pipeline-runs", { params: { header: { "Idempotency-Key": key.current } }, body: { ...(lesson ? { lesson_id: lesson.id } : { project_id: project }), pipeline_id: p!.pipeline_id, params: values, reuse } })) as unknown as Promise<Answer>, [["runs"], ["progress"]])
-  const done = ({ data: a }: Answer) => {
-    if (!("bulk_id" in a)) say("The run is queued.")
-    else say(`Started ${a.started} of ${a.lessons} runs${a.refused ? `; ${a.refused} are refused: ${a.refusals[0]?.reason ?? ""}` : ""}.`)
-    onStarted("bulk_id" in a ? "" : a.id)
+  const start = useDo(() => data(api.POST("/api/v1/pipeline-runs", { params: { header: { "Idempotency-Key": key.current } }, body: { ...(lesson ? { lesson_id: lesson.id } : { project_id: project }), pipeline_id: p!.pipeline_id, params: values, reuse } })), [["runs"], ["progress"]])
+  const done = ({ data: d }: { data: Started }) => {
+    const all = "bulk_id" in d
+    say(all ? `Started ${formatCount(d.started)} of ${formatCount(d.lessons)} runs${d.refused ? `; ${formatCount(d.refused)} refused: ${d.refusals[0]?.reason ?? ""}` : ""}.` : "The run is queued.")
+    onStarted(all ? "" : d.id)
   }
   const go = () => {
     setTried(true)
