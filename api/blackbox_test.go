@@ -17,6 +17,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/stepwell/stepwell/access"
+	"github.com/stepwell/stepwell/api"
 	"github.com/stepwell/stepwell/api/columns"
 )
 
@@ -51,7 +52,9 @@ func TestBlackBox(t *testing.T) {
 	if testing.Short() {
 		t.Skip("sends some thousand requests")
 	}
-	r := newRig(t)
+	r := newRig(t, func(o *api.Options) {
+		o.Templates = fixedTemplates{{Name: "hello", Summary: "Greets.", Origin: "built-in", Text: "name: hello\nsteps: [{id: a, action: util.noop}]\n"}}
+	})
 	r.run(greeting, map[string]any{"who": "Ann"})
 	r.run(failing, nil)
 	for range 5 {
@@ -89,6 +92,10 @@ func TestBlackBox(t *testing.T) {
 				paused := r.begin(waiting, nil)
 				good(t, r.app.Conductor.Pause(t.Context(), paused))
 				b.seen["execution_id"] = []string{r.run(failing, nil), r.begin(waiting, nil), paused}
+				b.seen["other_id"] = b.seen["execution_id"]
+				if op.id == "template.get" { // one that there is
+					b.seen["name"] = []string{r.do("viewer", "GET", "/api/v1/templates", nil).is(200).object()["templates"].([]any)[0].(map[string]any)["name"].(string)}
+				}
 				if strings.HasPrefix(op.id, "lesson.") { // a lesson that nobody has removed
 					r.do("editor", "POST", "/api/v1/projects", map[string]any{"id": fmt.Sprintf("project-of-%s-%d", op.id, n)}).is(201)
 					stored := r.do("editor", "POST", "/api/v1/lessons", map[string]any{"project_id": fmt.Sprintf("project-of-%s-%d", op.id, n), "name": "one"}).is(201).object()
@@ -535,6 +542,12 @@ func (b *blackbox) check(op *described, about string, want int, res *http.Respon
 	if res.Header.Get("Content-Type") == columns.MediaType && b.promises(op, key, columns.MediaType) {
 		if _, err := columns.Decode(body); err != nil {
 			b.errorf("%s: %v", about, err)
+		}
+		return
+	}
+	if kind := res.Header.Get("Content-Type"); kind == "application/schema+json" && b.promises(op, key, kind) {
+		if !json.Valid(body) {
+			b.errorf("%s: a schema that is no JSON: %.200q", about, body)
 		}
 		return
 	}

@@ -47,10 +47,10 @@ func TestReference(t *testing.T) {
 
 // TestRoles says who may what, so that a change of it is made twice and on purpose.
 func TestRoles(t *testing.T) {
-	open := []string{"webhook.trigger", "callback", "health", "ready", "healthz", "readyz"}
+	open := []string{"webhook.trigger", "callback", "health", "ready", "healthz", "readyz", "session.get", "session.open", "session.close", "auth.login", "auth.callback"}
 	for _, op := range operations() {
 		group, _, _ := strings.Cut(op.id, ".")
-		reads := slices.Contains([]string{"GET", "HEAD", "OPTIONS"}, op.method) || op.id == "pipeline.validate"
+		reads := slices.Contains([]string{"GET", "HEAD", "OPTIONS"}, op.method) || slices.Contains([]string{"pipeline.validate", "pipeline.plan", "schedule.preview"}, op.id)
 		least := access.Operator
 		switch {
 		case op.id == "cluster.create" || op.id == "cluster.delete" || group == "secret" || group == "key" || group == "policy" || group == "audit":

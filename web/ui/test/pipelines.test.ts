@@ -55,7 +55,8 @@ test("a pipeline is stored, gets a version, is archived and deleted; what is wro
   const write = async (document: string) => {
     await text.click()
     await o.page.keyboard.press("Control+a")
-    await o.page.keyboard.insertText(document)
+    await o.page.evaluate((t) => navigator.clipboard.writeText(t), document)
+    await o.page.keyboard.press("Control+v")
   }
   const save = async () => {
     await o.page.getByRole("button", { name: "Save" }).click()
