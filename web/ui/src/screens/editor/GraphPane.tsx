@@ -70,7 +70,9 @@ export function GraphPane({ nodes, problemsOf, selected, stale, readOnly, onSele
     [nodes, frozen],
   )
   const count = nodes.length
-  useEffect(() => { void flow.fitView({ padding: 0.15, maxZoom: 1, duration: 0 }) }, [count, flow])
+  // The panel of a selected step takes room.
+  const beside = selected !== undefined
+  useEffect(() => { void flow.fitView({ padding: 0.15, maxZoom: 1, duration: 0 }) }, [count, beside, flow])
   const parentOf = (id: string) => nodes.find((n) => n.id === id)?.parent ?? ""
   const valid = (c: Connection | Edge) => c.source !== c.target && parentOf(c.source) === parentOf(c.target) && !pathBetween(nodes, c.target, c.source)
   const refuse = (c: { source: string | null; target: string | null }) => {

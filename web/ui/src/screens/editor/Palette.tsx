@@ -31,9 +31,9 @@ export function Palette({ pieces, onAdd, refused }: { pieces: Piece[]; onAdd: (p
     return by
   }, [pieces, query])
   return (
-    <aside className="palette" aria-label="Pieces">
+    <aside className="pieces" aria-label="Pieces">
       <input className="input" type="search" placeholder="Search actions" aria-label="Search actions" value={query} onChange={(e) => setQuery(e.target.value)} />
-      <div className="palette-list">
+      <div className="pieces-list">
         {[...groups].map(([group, list]) => (
           <details key={group} open={query !== "" || group === "Control" || group === "util"}>
             <summary>{group} <span className="quiet">{list.length}</span></summary>
