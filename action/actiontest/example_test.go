@@ -133,7 +133,7 @@ func Example_once() {
 	fmt.Println(second.Outputs["receipt"])
 	fmt.Println("charged", charged, "time")
 	// Output:
-	// the mail server is away
+	// the mail server is unavailable
 	// receipt for execution/pay
 	// charged 1 time
 }

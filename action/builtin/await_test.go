@@ -85,7 +85,7 @@ func TestApprovalDefaults(t *testing.T) {
 	want(t, ask(params{"default": "approve"}), outputs(true))
 	want(t, ask(params{"default": "reject", "reject": "continues"}), outputs(false))
 	got := ask(params{"default": "reject"})
-	wantFail(t, got, "nobody decided in time")
+	wantFail(t, got, "no decision came in time")
 	if stepwell.CodeOf(got.Err) != stepwell.CodeFailed || !action.IsFail(got.Err) {
 		t.Errorf("code %s, for good %v", stepwell.CodeOf(got.Err), action.IsFail(got.Err))
 	}

@@ -176,7 +176,7 @@ func TestGeometry(t *testing.T) {
 		{`"GEOMETRYCOLLECTION (POINT (1 2))"`, "", "is not allowed"},
 		{`{"type":"GeometryCollection","geometries":[]}`, "", "is not allowed"},
 		{`{"type":"Polygon","coordinates":[]}`, "", "has no coordinates"},
-		{`{"type":"Polygon","coordinates":[1,2]}`, "", "no list of coordinates"},
+		{`{"type":"Polygon","coordinates":[1,2]}`, "", "is not a list of coordinates"},
 		{`{"type":"Point","coordinates":["1",2]}`, "", "is not a coordinate"},
 		{`{"type":"LineString","coordinates":[[1,2]]}`, "", "fewer than 2"},
 		{`{}`, "", "is not a type of geometry"}, {`""`, "", "is not a geometry"}, {`"abc"`, "", "WKB"}, {`"01"`, "", "WKB"}, {`true`, "", "is not a geometry"}, {`[1]`, "", "bounding box"},
