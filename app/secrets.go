@@ -21,12 +21,13 @@ type Resealed struct{ Secrets, Webhooks int }
 // and are listed in the error. Call it before Run.
 func (a *App) Reseal(ctx context.Context) (n Resealed, err error) {
 	n.Secrets, err = a.Secrets.Vault.Rewrap(ctx)
-	var failed [2]error
+	var failed [3]error
 	n.Webhooks, failed[0] = webhook.Reseal(ctx, a.Store, a.Keyring, a.now)
 	_, failed[1] = openCallbacks(ctx, a.Store, a.Keyring)
+	_, failed[2] = secret.StoredKey(ctx, a.Store, a.Keyring, objectServer, sessionID)
 	kubeconfigs, wrong := resealClusters(ctx, a.Store, a.Keyring)
 	n.Secrets += kubeconfigs
-	return n, errors.Join(err, failed[0], failed[1], wrong)
+	return n, errors.Join(err, failed[0], failed[1], failed[2], wrong)
 }
 
 // lateGuard is a secret.Guard that is there by the time anything runs: actions are made before the database is open.

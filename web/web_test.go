@@ -238,7 +238,8 @@ func unpacked(t *testing.T, name string) string {
 	return string(text)
 }
 
-// TestBrowser uses the pages in a real Chromium, as people do, against a real server.
+// TestBrowser uses the pages in a real Chromium, as people do, against a real server: the frame and the editor; with STEPWELL_PAGES=all
+// every page, which takes minutes.
 func TestBrowser(t *testing.T) {
 	if testing.Short() {
 		t.Skip("short")
@@ -254,5 +255,9 @@ func TestBrowser(t *testing.T) {
 	if out, err := exec.Command("go", "build", "-o", program, "../cmd/stepwell").CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
-	npm(t, []string{"STEPWELL_BINARY=" + program, "CHROMIUM=" + chromium}, "browser")
+	some := []string{"--", "test/frame.test.ts", "test/editor.test.ts"}
+	if os.Getenv("STEPWELL_PAGES") == "all" {
+		some = nil
+	}
+	npm(t, []string{"STEPWELL_BINARY=" + program, "CHROMIUM=" + chromium}, append([]string{"browser"}, some...)...)
 }

@@ -42,7 +42,7 @@ func TestRedisAway(t *testing.T) {
 	defer late.Stop()
 	lines, away := bufio.NewScanner(log), 0
 	for lines.Scan() && !strings.Contains(lines.Text(), "the Redis lists of steps are available") {
-		if strings.Contains(lines.Text(), "the lists of steps are unavailable") {
+		if strings.Contains(lines.Text(), "the Redis lists of steps are unavailable: this worker waits") {
 			if away++; away == 1 {
 				if err := r.redis.Begin(); err != nil {
 					t.Error(err)

@@ -29,7 +29,7 @@ func (p *program) newPipelineRunsCommand() *cobra.Command {
 	return p.group("runs", []string{"pipeline-runs"}, "Run lessons through pipelines", "Run lessons, or all lessons of a project, through the steps of a sequential pipeline. RUN is the id of\na run, or last for the newest one.",
 		p.newRunsStartCommand(), p.listing(r, "List the runs, newest first"), queued, p.newRunShowCommand(r), p.newRunResultCommand(r), p.newRunRestartCommand(r),
 		p.changingRun(r, "pause", "pause", "Let the running step finish and start no other"),
-		p.changingRun(r, "stop", "stop", "Pause a run immediately; its running step starts over when the run is started again"),
+		p.changingRun(r, "stop", "stop", "Pause a run immediately; its running step starts over later"),
 		p.changingRun(r, "resume", "start", "Continue with a paused run, or with a failed one from its failed step"))
 }
 

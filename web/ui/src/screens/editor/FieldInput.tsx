@@ -28,7 +28,7 @@ export function readAs(text: string, field: Pick<Field, "type" | "min" | "max">)
     case "object": {
       try {
         const value = JSON.parse(text)
-        if (Array.isArray(value) !== (field.type === "array") || typeof value !== "object") return { wrong: field.type === "array" ? "a list: [1, 2]" : 'an object: {"a": 1}' }
+        if (Array.isArray(value) !== (field.type === "array") || typeof value !== "object" || value === null) return { wrong: field.type === "array" ? "a list: [1, 2]" : 'an object: {"a": 1}' }
         return { value }
       } catch {
         return { wrong: field.type === "array" ? 'a list in JSON: ["a", "b"]' : 'an object in JSON: {"a": 1}' }
