@@ -101,7 +101,7 @@ func TestPlanOfADocument(t *testing.T) {
 	}
 }
 
-// What is wrong with a document keeps nobody from seeing its graph, as long as it can be read.
+// A document with problems still has a graph, as long as it can be parsed.
 func TestPlanOfABrokenDocument(t *testing.T) {
 	r := newRig(t)
 	p := r.plan(t, "name: x\nsteps: [{id: a", nil)

@@ -49,7 +49,7 @@ type repeatParams struct {
 	As             string         `json:"as" aka:"item"`
 }
 
-// What to write for keys of Airflow, Temporal and Dagu.
+// Keys of Airflow, Temporal and Dagu, each with the key to write instead.
 const (
 	scheduleHint = "store the pipeline, then: stepwell schedules create --pipeline NAME --cron …"
 	commandHint  = "write action: util.exec, and params: {command: …}"

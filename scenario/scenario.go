@@ -39,7 +39,7 @@ type Test struct {
 	items    map[string]*spec.Node // of sources, by step
 }
 
-// What happens to steps without a mock whose action may touch the outside.
+// The treatments of steps without a mock whose action has effects outside of the test.
 const (
 	unmockedFails = "fail"
 	unmockedEmpty = "empty"

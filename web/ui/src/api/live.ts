@@ -1,4 +1,4 @@
-// What happens on the server, for lists: one stream of server-sent events (/stream). Rows that a list shows are patched in the cache;
+// Live updates of lists: one stream of server-sent events (/stream). Rows that a list shows are patched in the cache;
 // what a message may have added to or taken from a list makes it stale, once a second at most. Nothing polls. Tabs of one browser share
 // a stream where the browser has locks: the one that holds the lock reads it and tells the others.
 import { useSyncExternalStore } from "react"

@@ -130,7 +130,7 @@ export function renameStep(text: string, key: string, id: string, places: readon
     if (text.slice(p.from, p.to) !== step.id) throw new Refusal(`a place that names ${step.id} cannot be changed exactly: change it in the text`, p.from)
     changes.push({ from: p.from, to: p.to, insert: id })
   }
-  // What was meant is known for ids and dependencies; texts with templates differ by the id alone.
+  // A rename has no value to compare with: templates change inside texts. The result must parse, with the same number of steps.
   const edit = { changes, text: applyChanges(text, changes) }
   const now = new Source(edit.text)
   if (!now.steps().some((s) => s.id === id) || now.steps().length !== source.steps().length) throw new Refusal("the change would not mean what it should", own.range![0])
