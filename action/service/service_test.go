@@ -267,7 +267,7 @@ func TestConfiguredTable(t *testing.T) {
 
 func TestBadTables(t *testing.T) {
 	for want, o := range map[string]service.Options{
-		"no app id":               {Endpoints: []service.Endpoint{{Action: "a", Path: "/"}}},
+		"not an app id":           {Endpoints: []service.Endpoint{{Action: "a", Path: "/"}}},
 		"does not begin with /":   {Endpoints: []service.Endpoint{{Action: "a", App: "x", Path: "tiles"}}},
 		`method "FETCH"`:          {Endpoints: []service.Endpoint{{Action: "a", App: "x", Path: "/", Method: "FETCH"}}},
 		"{id} of the path":        {Endpoints: []service.Endpoint{{Action: "a", App: "x", Path: "/{id}", Params: []spec.Field{{Name: "id", Type: spec.Ref}}}}},

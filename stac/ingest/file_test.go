@@ -162,7 +162,7 @@ func TestBadFiles(t *testing.T) {
 		"not a file":      {config: map[string]any{"source": "mixed", "source_type": "file"}, kind: stream.ConfigurationError, text: "it is a directory"},
 		"not a directory": {config: map[string]any{"source": "rows.ndjson", "source_type": "items_directory"}, kind: stream.ConfigurationError, text: "it is a file"},
 		"no collection":   {config: map[string]any{"source": "mixed", "source_type": "collection"}, kind: stream.ConfigurationError, text: "no collection.json"},
-		"not a catalog":   {config: map[string]any{"source": "rows.ndjson", "source_type": "catalog"}, kind: stream.ConfigurationError, text: "no catalog"},
+		"not a catalog":   {config: map[string]any{"source": "rows.ndjson", "source_type": "catalog"}, kind: stream.ConfigurationError, text: "neither a catalog nor a collection"},
 		"no such id":      {config: map[string]any{"source": "mixed", "collection_id": "x"}, ids: "a", failures: 1},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -108,7 +108,7 @@ func TestBlobsElsewhere(t *testing.T) {
 	}
 	use(open(t, Options{URL: first.o.URL + folder}), 1)
 	for _, parameters := range []string{"", empty} {
-		if out := join(parameters); !strings.Contains(out, "of 1 none is there") {
+		if out := join(parameters); !strings.Contains(out, "none of 1 is there") {
 			t.Errorf("with %q in the address: %s", parameters, out)
 		}
 	}

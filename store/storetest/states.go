@@ -39,7 +39,7 @@ var stateTables = []promise{
 		equal(f, "only some", f.stateOf(1, []int32{1, 9}), map[int32]store.StepState{9: want})
 		equal(f, "none", len(f.stateOf(1, []int32{})), 0)
 		equal(f, "of no execution", len(f.stateOf(7, nil)), 0)
-	}},	{"the rows of some steps are read by their indexes", func(f *fixture) {
+	}}, {"the rows of some steps are read by their indexes", func(f *fixture) {
 		f.begin(1)
 		row := engine.StepRow{Idx: 9, Seq: 3, Status: stepwell.StepFailed, Attempt: 2, Key: "s:x", Action: "util.fail", Worker: "w2", Queued: at(1), Started: at(2), Ended: at(3), Cost: 1_250_000}
 		f.commit(f.next(1, 2, engine.StepRow{Idx: 0, Status: stepwell.StepRetrying, Attempt: 1, Queued: at(1)}, row))

@@ -397,7 +397,7 @@ func TestItems(t *testing.T) {
 func TestConfig(t *testing.T) {
 	m := module(t)
 	for want, config := range map[string]map[string]any{
-		"no http":         {"url": "ftp://x"},
+		"not an http":     {"url": "ftp://x"},
 		"more than one":   {"url": "https://x", "next": map[string]any{"link": "a", "page": map[string]any{"param": "p"}}},
 		"belong together": {"url": "https://x", "next": map[string]any{"page": map[string]any{"param": "p", "size": 3}}},
 		"method: POST":    {"url": "https://x", "body": map[string]any{}},

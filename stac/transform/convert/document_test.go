@@ -11,7 +11,7 @@ func TestDocument(t *testing.T) {
 		{"b: 1.50\na: [x, 2020-01-01, null, yes, 'q', 12, 0x10]\n", `{"b":1.50,"a":["x","2020-01-01",null,"yes","q",12,16]}`, ""},
 		{"t: 2020-01-01 10:00:00\n", `{"t":"2020-01-01 10:00:00"}`, ""},
 		{"assets: {x: {href: \"{item_id}.tif\"}}", `{"assets":{"x":{"href":"{item_id}.tif"}}}`, ""},
-		{"", "", "empty"}, {"a: &x 1\nb: *x\n", "", "aliases"}, {"a: 1\na: 2\n", "", "a"}, {`{"a":1`, "", ""}, {"a: [", "", "YAML"}, {"? [1]\n: 2\n", "", "no name"},
+		{"", "", "empty"}, {"a: &x 1\nb: *x\n", "", "aliases"}, {"a: 1\na: 2\n", "", "a"}, {`{"a":1`, "", ""}, {"a: [", "", "YAML"}, {"? [1]\n: 2\n", "", "is not a name"},
 		{strings.Repeat("[", 100) + strings.Repeat("]", 100) + "x", "", "YAML"}, {"a: .nan\n", "", "line 1"},
 	} {
 		got, err := readDocument(strings.NewReader(c.in))

@@ -230,7 +230,7 @@ func TestChannel(t *testing.T) {
 }
 
 func TestRefused(t *testing.T) {
-	for want, s := range map[string]redisource.Source{"neither": {URL: "redis://x"}, "no address": {URL: "http://u:secret@x", Stream: "s"}} {
+	for want, s := range map[string]redisource.Source{"neither": {URL: "redis://x"}, "not an address": {URL: "http://u:secret@x", Stream: "s"}} {
 		_, err := redisource.New(redisource.Options{Sources: map[string]redisource.Source{"s": s}})
 		if stepwell.CodeOf(err) != stepwell.CodeInvalid || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%+v: %v", s, err)
