@@ -255,11 +255,11 @@ func TestDaprCallerFaults(t *testing.T) {
 	own.Stop()
 	t.Setenv("APP_API_TOKEN", "another")
 	r.n.Start("stepwell", port)
-	r.await("refused", func() bool { return call("GET", "executions", "", "") == http.StatusUnauthorized })
-	if status := execute("three"); status != http.StatusUnauthorized {
-		t.Errorf("through a sidecar with another token: %d", status)
+	// The app's sidecar may try the address of the one before it, which is gone: such a call is answered 500.
+	r.await("refused", func() bool { return execute("three") == http.StatusUnauthorized })
+	if n := r.executions("p"); n != 2 {
+		t.Errorf("%d executions, want those of one and two", n)
 	}
-	r.await("two executions", func() bool { return r.executions("p") == 2 })
 }
 
 // stepwell doctor tells of Dapr's own sidecar what the settings lack there.
