@@ -41,7 +41,7 @@ type Approval struct {
 	Execution    string   `json:"execution_id"`
 	Step         string   `json:"step_id"`
 	Pipeline     string   `json:"pipeline"`
-	Message      string   `json:"message" doc:"What is asked."`
+	Message      string   `json:"message" doc:"The question to the approver."`
 	Approvers    []string `json:"approvers" nullable:"false" doc:"Who may decide; everybody with the role when there are none."`
 	AllowComment bool     `json:"allow_comment"`
 	Reject       string   `json:"reject" doc:"What a rejection does: it fails the step, or the pipeline continues."`

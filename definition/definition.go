@@ -97,7 +97,7 @@ type Settings struct {
 	MaxParallelSteps int          `json:"max_parallel_steps,omitempty" minimum:"1" maximum:"100000" aka:"max_parallel,max_concurrency" doc:"Steps of one execution that run at the same time."`
 	RetryPolicy      *Retry       `json:"retry_policy,omitempty" aka:"retry,retries"`
 	Sequential       bool         `json:"sequential,omitempty" doc:"Each step also depends on the one before it."`
-	Concurrency      *Concurrency `json:"concurrency,omitempty" doc:"Limits executions that share a key, of whatever pipeline they are."`
+	Concurrency      *Concurrency `json:"concurrency,omitempty" doc:"Limits executions that share a key, whichever pipeline they are of."`
 	SLA              *SLA         `json:"sla,omitempty" doc:"How long an execution should take. One that takes longer is reported and continues."`                                                      // how long an execution should take
 	Priority         int          `json:"priority,omitempty" minimum:"-1000" maximum:"1000" doc:"Executions of higher ones go first. Default 0."`                                                       // of the pipeline's executions among others
 	LogLevel         string       `json:"log_level,omitempty" key:"logging"`                                                                                                                            // from logging.level
@@ -125,14 +125,14 @@ type Streams struct {
 type Requests struct {
 	Concurrency      int     `json:"concurrency,omitempty" minimum:"1" maximum:"1000" doc:"Requests, collections and matrix entries at the same time. Default 5."`
 	RateLimit        float64 `json:"rate_limit,omitempty" exclusiveMinimum:"0" maximum:"1e6" unit:" requests per second" doc:"Requests per second."` // requests per second
-	RetryMaxAttempts int     `json:"retry_max_attempts,omitempty" minimum:"0" maximum:"100" doc:"Tries of a request."`
+	RetryMaxAttempts int     `json:"retry_max_attempts,omitempty" minimum:"0" maximum:"100" doc:"Attempts of a request."`
 	RetryBackoffBase float64 `json:"retry_backoff_base,omitempty" minimum:"1" maximum:"3600" doc:"Seconds, and factor, of the pauses between them."`
 }
 
 // SLA says how long an execution should take. Zero values mean "not given".
 type SLA struct {
-	ExpectedSeconds float64 `json:"expected_seconds,omitempty" exclusiveMinimum:"0" maximum:"31536000" unit:" (one year)" aka:"expected,duration_seconds" doc:"What an execution takes as a rule."`
-	MaxSeconds      float64 `json:"max_seconds,omitempty" exclusiveMinimum:"0" maximum:"31536000" unit:" (one year)" aka:"max,maximum,maximum_seconds" doc:"What an execution may take at most."`
+	ExpectedSeconds float64 `json:"expected_seconds,omitempty" exclusiveMinimum:"0" maximum:"31536000" unit:" (one year)" aka:"expected,duration_seconds" doc:"Typical duration of an execution."`
+	MaxSeconds      float64 `json:"max_seconds,omitempty" exclusiveMinimum:"0" maximum:"31536000" unit:" (one year)" aka:"max,maximum,maximum_seconds" doc:"Longest acceptable duration of an execution."`
 }
 
 // Progress says what an execution counts for its project.
@@ -150,8 +150,8 @@ type Concurrency struct {
 // Retry is a retry policy as written. Zero values mean "not given"; Parse reads a written zero pause or
 // jitter as a millionth.
 type Retry struct {
-	MaxAttempts       int     `json:"max_attempts,omitempty" minimum:"1" maximum:"100" aka:"attempts" doc:"All tries, the first included. Default 3."`
-	BackoffSeconds    float64 `json:"backoff_seconds,omitempty" minimum:"0" maximum:"31536000" spec:"zero" aka:"backoff,delay,initial_delay_seconds" doc:"Pause before the second try. Default 60."`
+	MaxAttempts       int     `json:"max_attempts,omitempty" minimum:"1" maximum:"100" aka:"attempts" doc:"All attempts, the first included. Default 3."`
+	BackoffSeconds    float64 `json:"backoff_seconds,omitempty" minimum:"0" maximum:"31536000" spec:"zero" aka:"backoff,delay,initial_delay_seconds" doc:"Pause before the second attempt. Default 60."`
 	BackoffMultiplier float64 `json:"backoff_multiplier,omitempty" minimum:"1" maximum:"100" aka:"multiplier" doc:"Factor from one pause to the next. Default 2."`
 	MaxBackoffSeconds float64 `json:"max_backoff_seconds,omitempty" exclusiveMinimum:"0" maximum:"31536000" aka:"max_backoff" doc:"Longest pause. Default 3600."`
 	Jitter            float64 `json:"jitter,omitempty" minimum:"0" maximum:"1" spec:"zero" doc:"Share of a pause that varies at random. Default 0.1."`
@@ -159,10 +159,10 @@ type Retry struct {
 
 // ForEach repeats a step for every element.
 type ForEach struct {
-	Items          any    `json:"items" required:"true" aka:"in,over"`                                                                                                   // a template, a list, an object, or a number n for 0..n-1
-	As             string `json:"as,omitempty" aka:"item" pattern:"^[A-Za-z_][A-Za-z0-9_]*$" doc:"Name of the element in templates. Default item."`                      // Defaults to "item"
-	MaxConcurrency int    `json:"max_concurrency,omitempty" minimum:"1" maximum:"100000" aka:"parallel,concurrency" doc:"Elements that are worked on at the same time."` // Defaults to no limit of its own
-	MaxFailures    string `json:"max_failures,omitempty"`                                                                                                                // a count "3" or a share "10%"; failures beyond it fail the step. Defaults to "0"
+	Items          any    `json:"items" required:"true" aka:"in,over"`                                                                                          // a template, a list, an object, or a number n for 0..n-1
+	As             string `json:"as,omitempty" aka:"item" pattern:"^[A-Za-z_][A-Za-z0-9_]*$" doc:"Name of the element in templates. Default item."`             // Defaults to "item"
+	MaxConcurrency int    `json:"max_concurrency,omitempty" minimum:"1" maximum:"100000" aka:"parallel,concurrency" doc:"Elements processed at the same time."` // Defaults to no limit of its own
+	MaxFailures    string `json:"max_failures,omitempty"`                                                                                                       // a count "3" or a share "10%"; failures beyond it fail the step. Defaults to "0"
 }
 
 // Step is one node: exactly one of Action, Module, Pipeline and Steps is set.

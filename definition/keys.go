@@ -22,7 +22,7 @@ type documentSettings struct {
 
 // inputSecrets name a file that Parse has read already, before ${…} was put in.
 type inputSecrets struct {
-	Path string `json:"dotenv_path" minLength:"1" maxLength:"4096" aka:"dotenv,path" doc:"A file of NAME=value lines; the environment counts more."`
+	Path string `json:"dotenv_path" minLength:"1" maxLength:"4096" aka:"dotenv,path" doc:"A file of NAME=value lines; the environment takes precedence."`
 }
 
 type logging struct {
@@ -33,7 +33,7 @@ type logging struct {
 type documentStep struct {
 	Step
 	As             string `json:"as" spec:"before=outputs" pattern:"^[A-Za-z_][A-Za-z0-9_]*$" doc:"Name of the element in templates. Default item."`
-	MaxConcurrency int    `json:"max_concurrency" spec:"before=outputs" minimum:"1" maximum:"100000" doc:"Elements that are worked on at the same time."`
+	MaxConcurrency int    `json:"max_concurrency" spec:"before=outputs" minimum:"1" maximum:"100000" doc:"Elements processed at the same time."`
 	MaxFailures    string `json:"max_failures" spec:"before=outputs"`
 }
 

@@ -118,6 +118,6 @@ func forEachSchema() map[string]any {
 		"max_failures": failuresSchema(),
 	})
 	return map[string]any{"anyOf": []any{items[0], items[1], items[2], long,
-		map[string]any{"type": "object", "description": "An object to go over: it has no key items.", "properties": map[string]any{"items": false},
+		map[string]any{"type": "object", "description": "An object to iterate over; for one that has no key items.", "properties": map[string]any{"items": false},
 			"not": map[string]any{"minProperties": 1, "propertyNames": map[string]any{"enum": []any{"as", "max_concurrency", "max_failures"}}}}}}
 }

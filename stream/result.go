@@ -117,12 +117,12 @@ var commonOutputs = []spec.Field{
 	{Name: "items_in", Type: spec.Integer, Doc: "How many items came to the step in this run."},
 	{Name: "items_out", Type: spec.Integer, Doc: "How many continued from it."},
 	{Name: "items_failed", Type: spec.Integer, Doc: "How many failed in it."},
-	{Name: "items_dropped", Type: spec.Integer, Doc: "How many it left out: by its condition, or as repeated."},
-	{Name: "items_skipped", Type: spec.Integer, Doc: "How many it left out because an earlier run had done them."},
-	{Name: "items_resumed", Type: spec.Integer, Doc: "How many had come to it before a crash or a failed attempt, after which the stream continued; missing where there was none."},
+	{Name: "items_dropped", Type: spec.Integer, Doc: "How many it dropped: by its condition, or as duplicates."},
+	{Name: "items_skipped", Type: spec.Integer, Doc: "How many it skipped because an earlier run had done them."},
+	{Name: "items_resumed", Type: spec.Integer, Doc: "How many had reached it before a crash or a failed attempt, after which the stream continued; absent when there was none."},
 	{Name: "items_not_found", Type: spec.Integer, Doc: "Of a source, in a retry: how many items that failed before it no longer has."},
-	{Name: "not_found", Type: spec.Array, Doc: "The first ten of these, with their place in the source, the step where they failed and why."},
-	{Name: "duration_seconds", Type: spec.Number, Doc: "How long it was at work."},
+	{Name: "not_found", Type: spec.Array, Doc: "The first ten failures, with their place in the source, the step and the reason."},
+	{Name: "duration_seconds", Type: spec.Number, Doc: "How long it ran."},
 }
 
 // describe returns the step's outputs: its counts and the module's own outputs.

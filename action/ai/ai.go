@@ -31,7 +31,7 @@ type service struct {
 	Headers map[string]any `json:"headers" writeOnly:"true" doc:"More headers."`
 	Model   string         `json:"model" required:"true" minLength:"1" doc:"Name of the model."`
 	Timeout time.Duration  `json:"timeout" minimum:"0.001" doc:"Limit of the whole exchange; 95 % of the step's timeout by default, and never more."`
-	Extra   map[string]any `json:"extra" doc:"More members of the request, as the service knows them; null leaves one out that would be sent."`
+	Extra   map[string]any `json:"extra" doc:"Further members of the request, as the service defines them; null leaves one out that would be sent."`
 }
 
 // usage is the work that one attempt has been charged for.

@@ -15,13 +15,13 @@ import (
 type chatParams struct {
 	service
 	Prompt      any      `json:"prompt" doc:"The question: a text, or another value, sent as JSON. It comes after ´messages´."`
-	System      string   `json:"system" doc:"What the model is to be and do; the first message."`
+	System      string   `json:"system" doc:"The system prompt: the first message."`
 	Messages    []any    `json:"messages" maxItems:"10000" doc:"The conversation so far, as the service takes it: {role, content} each."`
-	Temperature *float64 `json:"temperature" minimum:"0" maximum:"2" doc:"How much answers vary; the service's own by default."`
+	Temperature *float64 `json:"temperature" minimum:"0" maximum:"2" doc:"Sampling temperature; the service's own by default."`
 	MaxTokens   int      `json:"max_tokens" minimum:"1" doc:"Largest answer, in tokens; the service's own limit by default."`
 	Tools       []any    `json:"tools" maxItems:"1000" doc:"Functions that the model may ask for: {type: function, function: {name, description, parameters}} each."`
 	ToolChoice  any      `json:"tool_choice" doc:"´auto´, ´none´, ´required´, or {type: function, function: {name}}."`
-	Stream      bool     `json:"stream" doc:"Whether the answer is sent in pieces, so that a connection that stands still is noticed after a minute."`
+	Stream      bool     `json:"stream" doc:"Whether the answer is streamed, so that a stalled connection is noticed after a minute."`
 	Schema      any      `json:"schema" doc:"JSON Schema (draft 2020-12) that the answer must fit; ´result´ is then the parsed value."`
 	SchemaAs    string   `json:"schema_as" default:"json_schema" enum:"json_schema,json_object,prompt" doc:"How the service is told of ´schema´: as its response format, as a message and the format json_object, or as a message alone."`
 }
@@ -29,10 +29,10 @@ type chatParams struct {
 type chatOutputs struct {
 	Result       any    `json:"result" doc:"The text, or the parsed value with ´schema´; null where tools are asked for instead."`
 	Text         string `json:"text" doc:"The answer as it was written."`
-	Model        string `json:"model" doc:"The model that has answered."`
+	Model        string `json:"model" doc:"The model that answered."`
 	FinishReason string `json:"finish_reason" doc:"´stop´, ´length´ (cut by a limit), ´tool_calls´ …"`
-	ToolCalls    []any  `json:"tool_calls" doc:"What tools are to be called with: {id, name, arguments} each."`
-	Usage        usage  `json:"usage" doc:"What this attempt was charged for; failed attempts count for themselves."`
+	ToolCalls    []any  `json:"tool_calls" doc:"The tool calls that the model asks for: {id, name, arguments} each."`
+	Usage        usage  `json:"usage" doc:"What this attempt cost; failed attempts are counted separately."`
 	RequestID    string `json:"request_id" doc:"The service's name of the request."`
 }
 

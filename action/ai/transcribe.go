@@ -16,21 +16,21 @@ import (
 type transcribeParams struct {
 	service
 	File        string   `json:"file" required:"true" minLength:"1" doc:"The recording, relative to the pipeline's directory, read while it is sent."`
-	Filename    string   `json:"filename" doc:"The name that the service is told, by whose extension many know the format; the file's own by default."`
+	Filename    string   `json:"filename" doc:"The file name sent to the service, many of which take the format from its extension; the file's own by default."`
 	Language    string   `json:"language" doc:"Language of the recording, such as en; found out by default."`
-	Prompt      string   `json:"prompt" doc:"A text that the model goes by: names and words that occur, or what was said before."`
-	Temperature *float64 `json:"temperature" minimum:"0" maximum:"1" doc:"How much transcripts vary; the service's own by default."`
-	Format      string   `json:"format" default:"verbose_json" enum:"json,verbose_json,text,srt,vtt" doc:"What the service answers with; segments and duration are in ´verbose_json´ alone, which not all models have."`
+	Prompt      string   `json:"prompt" doc:"Context for the model: names and words that occur, or the text before."`
+	Temperature *float64 `json:"temperature" minimum:"0" maximum:"1" doc:"Sampling temperature; the service's own by default."`
+	Format      string   `json:"format" default:"verbose_json" enum:"json,verbose_json,text,srt,vtt" doc:"Format of the answer; segments and duration are in ´verbose_json´ alone, which not all models have."`
 }
 
 type transcribeOutputs struct {
 	Result    string  `json:"result" doc:"The transcript; subtitles with ´srt´ and ´vtt´."`
 	Text      string  `json:"text" doc:"The same."`
-	Segments  []any   `json:"segments" doc:"What was said when: {start, end, text} each, in seconds."`
+	Segments  []any   `json:"segments" doc:"The segments: {start, end, text} each, in seconds."`
 	Language  string  `json:"language" doc:"Language of the recording, if the service tells."`
 	Duration  float64 `json:"duration" doc:"Seconds of sound, if the service tells."`
-	Model     string  `json:"model" doc:"The model that was asked."`
-	Usage     usage   `json:"usage" doc:"What this attempt was charged for; failed attempts count for themselves."`
+	Model     string  `json:"model" doc:"The requested model."`
+	Usage     usage   `json:"usage" doc:"What this attempt cost; failed attempts are counted separately."`
 	RequestID string  `json:"request_id" doc:"The service's name of the request."`
 }
 

@@ -24,9 +24,9 @@ func approval(now func() time.Time) action.Action {
 			Outputs: []spec.Field{
 				{Name: "approved", Type: spec.Boolean, Doc: "The decision."},
 				{Name: "by", Type: spec.String, Doc: "Who decided; empty if no person did."},
-				{Name: "comment", Type: spec.String, Doc: "What they said."},
+				{Name: "comment", Type: spec.String, Doc: "The approver's comment."},
 				{Name: "decided_at", Type: spec.Time, Doc: "When."},
-				{Name: "automatic", Type: spec.Boolean, Doc: "Whether it is the default, because no decision came in time."},
+				{Name: "automatic", Type: spec.Boolean, Doc: "Whether the default was taken because no decision came in time."},
 			},
 			Examples: []spec.Example{{Title: "before it goes public", YAML: "id: release\naction: util.approval\ndepends_on: [build]\nparams:\n" +
 				"  message: \"Publish version {{ params.version }}?\"\n  approvers: [anna, ben]\n  timeout_seconds: 86400\n  default: reject"}},
@@ -41,8 +41,8 @@ func (approvalHandler) waits() {}
 
 // question is the awaited decision, for viewers and for the default decision.
 type question struct {
-	Message      string    `json:"message" required:"true" minLength:"1" maxLength:"10000" doc:"What is asked."`
-	Approvers    []string  `json:"approvers,omitempty" minLength:"1" maxItems:"1000" doc:"Names of those who may decide; everybody with the right to, if none is given."`
+	Message      string    `json:"message" required:"true" minLength:"1" maxLength:"10000" doc:"The question to the approver."`
+	Approvers    []string  `json:"approvers,omitempty" minLength:"1" maxItems:"1000" doc:"Names of those who may decide; everyone with the role, if none is given."`
 	Default      string    `json:"default,omitempty" enum:"approve,reject" doc:"The decision when none came in time; without it the step fails then."`
 	AllowComment bool      `json:"allow_comment" default:"true" doc:"Whether a decision may come with a comment."`
 	Reject       string    `json:"reject" default:"fails" enum:"fails,continues" doc:"What a rejection does: it fails the step, or completes it with ´approved: false´."`

@@ -20,15 +20,15 @@ type Copied struct {
 }
 
 type backupParams struct {
-	Folder string `json:"folder" required:"true" minLength:"1" doc:"Where the copies are, relative to the directory of the pipeline. Created when it does not exist."`
-	Keep   int    `json:"keep" default:"7" minimum:"1" maximum:"10000" doc:"How many copies of this database are left in the folder, the new one included."`
+	Folder string `json:"folder" required:"true" minLength:"1" doc:"Where the backups are, relative to the directory of the pipeline. Created when it does not exist."`
+	Keep   int    `json:"keep" default:"7" minimum:"1" maximum:"10000" doc:"How many backups of this database to keep in the folder, the new one included."`
 }
 
 type backupOutputs struct {
 	File         string   `json:"file" doc:"The path of the copy; its large outputs are in the folder ´FILE.blobs´."`
 	Bytes        int64    `json:"bytes" doc:"Size of the file."`
 	LargeOutputs int      `json:"large_outputs" doc:"How many large outputs it has."`
-	Removed      []string `json:"removed" doc:"The names of the older copies that made room."`
+	Removed      []string `json:"removed" doc:"The names of the older backups that were deleted."`
 }
 
 func backup(o Options) action.Action {

@@ -10,7 +10,7 @@ import (
 
 type failParams struct {
 	Message any    `json:"message" default:"\"the step failed on purpose\"" doc:"Why; anything but a string is written as JSON."`
-	Code    string `json:"error_code" default:"INTENTIONAL_FAILURE" doc:"A word for programs to recognise the failure by."`
+	Code    string `json:"error_code" default:"INTENTIONAL_FAILURE" doc:"A code by which programs recognise the failure."`
 }
 
 func fail() action.Action {

@@ -15,7 +15,7 @@ type filterParams struct {
 
 type filterOutputs struct {
 	Items []any `json:"items" doc:"The elements that are kept, in their order."`
-	Count int   `json:"count" doc:"How many they are."`
+	Count int   `json:"count" doc:"How many elements were kept."`
 }
 
 func filter() action.Action {

@@ -26,12 +26,12 @@ func switchAction() action.Action {
 				"id of a step beside this one as `target_step` makes that step wait for this one, and skips it unless its case is taken. " +
 				"Only the result of the case that is taken is evaluated.",
 			Params: []spec.Field{
-				{Name: "value", Type: spec.Any, Doc: "What to choose by; null when absent."},
+				{Name: "value", Type: spec.Any, Doc: "The value to switch on; null when absent."},
 				{Name: "cases", Type: spec.Any, Required: true, Raw: true, Bare: true, Doc: "A list of {value or condition, result, target_step}, or an object from values to results."},
 				{Name: "default", Type: spec.Any, Raw: true, Names: []string{"value"}, Doc: "The result when nothing fits, or {result, target_step}."},
 			},
 			Outputs: []spec.Field{
-				{Name: "matched", Type: spec.Boolean, Doc: "Whether a case fits."},
+				{Name: "matched", Type: spec.Boolean, Doc: "Whether a case matched."},
 				{Name: "case", Type: spec.Any, Doc: "The value or condition of that case as written; `default` or `none` if no case fits."},
 				{Name: "result", Type: spec.Any, Doc: "Its result, null if it has none."},
 				{Name: "target_step", Type: spec.String, Doc: "Its target, null if it has none."},

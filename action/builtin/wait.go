@@ -28,7 +28,7 @@ func wait(now func() time.Time) action.Action {
 				{Name: "until", Type: spec.Time, Doc: "Until when, in RFC 3339."},
 			},
 			Outputs: []spec.Field{
-				{Name: "waited_seconds", Type: spec.Number, Doc: "The length of the wait, reckoned from when the step started."},
+				{Name: "waited_seconds", Type: spec.Number, Doc: "The length of the wait, counted from the start of the step."},
 				{Name: "until", Type: spec.Time, Doc: "When the wait ended, in UTC."},
 			},
 			Examples: []spec.Example{

@@ -37,7 +37,7 @@ func waitUntil(now func() time.Time) action.Action {
 			},
 			Outputs: []spec.Field{
 				{Name: "waited", Type: spec.Boolean, Doc: "Whether there was something to wait for."},
-				{Name: "scheduled_wake_time", Type: spec.Time, Doc: "The time that was waited for, in UTC."},
+				{Name: "scheduled_wake_time", Type: spec.Time, Doc: "The time at which the wait was to end, in UTC."},
 				{Name: "actual_wake_time", Type: spec.Time, Doc: "When the step continued, in UTC."},
 				{Name: "wait_duration_seconds", Type: spec.Number, Doc: "From when the step started to when it continued."},
 			},

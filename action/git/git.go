@@ -81,7 +81,7 @@ type params struct {
 	Sparse     []string    `json:"sparse" maxItems:"100" minLength:"1" doc:"Check out these folders only, and the files of the folders above them. What is left out is not fetched, where the server can leave it out."`
 	Depth      int         `json:"depth" default:"1" minimum:"0" maximum:"1000000" doc:"How many commits of the history are fetched; 0 is all."`
 	Submodules bool        `json:"submodules" doc:"Whether to check out submodules too. They are reached as the repository is, but never as files of this machine."`
-	Credential *credential `json:"credential" doc:"How to get in; none by default. An HTTP server gets it with every request to the repository's host, also for submodules."`
+	Credential *credential `json:"credential" doc:"Credentials; none by default. An HTTP server gets it with every request to the repository's host, also for submodules."`
 	Dir        string      `json:"dir" minLength:"1" doc:"Where the files go, relative to the pipeline's directory: a folder that does not exist, is empty, or was left by such a step, which is then removed. A temporary folder by default."`
 	Keep       string      `json:"keep" default:"never" enum:"never,failed,always" doc:"When ´dir´ stays behind after the step."`
 	Clone      float64     `json:"clone_seconds" default:"300" minimum:"1" maximum:"86400" doc:"Limit for fetching and checking out, within the step's timeout."`

@@ -104,7 +104,7 @@ func describeInstall() spec.Spec {
 			spec.Field{Name: "app_version", Type: spec.String, Doc: "The version of what the chart installs, as the chart says."},
 			spec.Field{Name: "notes", Type: spec.String, Doc: "The chart's notes, at most 16 Ki characters."},
 			spec.Field{Name: "changed", Type: spec.Boolean, Doc: "Whether this step made a revision: false when an earlier attempt had, and for `dry_run`."},
-			spec.Field{Name: "manifest", Type: spec.String, Doc: "What would be installed, its first 256 KiB. With `dry_run`."}),
+			spec.Field{Name: "manifest", Type: spec.String, Doc: "The rendered manifests, their first 256 KiB. With `dry_run`."}),
 		Examples: []spec.Example{
 			{Title: "a chart of a repository", YAML: "id: gateway\naction: external.helm.install\nparams:\n  release: gateway\n  repo: https://charts.example.org/stable\n  chart: gateway\n  version: 1.4.2\n" +
 				"  values: {replicas: 3}\n  set_secrets: {auth.token: \"{{ secrets.gateway_token }}\"}\n  rollback_on_failure: true"},

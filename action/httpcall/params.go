@@ -40,7 +40,7 @@ type params struct {
 	Timeouts       timeoutParams    `json:"timeouts" doc:"Limits of the phases."`
 	Redirects      *int             `json:"redirects" default:"5" minimum:"0" maximum:"20" doc:"How many redirects are followed."`
 	RetryOn        []any            `json:"retry_on" doc:"Statuses (´409´, ´5xx´) and kinds of failure that are worth another attempt beyond the table."`
-	FailOn         []any            `json:"fail_on" doc:"Statuses and kinds that are not."`
+	FailOn         []any            `json:"fail_on" doc:"Statuses and kinds that are not retried."`
 	MaxDefer       *time.Duration   `json:"max_defer" default:"24h" minimum:"0" doc:"For how long a busy server may put the step back without using up attempts."`
 	IdempotencyKey any              `json:"idempotency_key" doc:"Header Idempotency-Key: true, false or a text. The step's own key by default, unless the method is GET, HEAD or OPTIONS."`
 	Poll           *pollParams      `json:"poll" spec:"raw" doc:"For a service that answers with a job: how to ask until it is done."`
@@ -56,10 +56,10 @@ type params struct {
 }
 
 type timeoutParams struct {
-	Connect   time.Duration `json:"connect" minimum:"0.001" doc:"Name look-up and connection; 10 s by default."`
+	Connect   time.Duration `json:"connect" minimum:"0.001" doc:"DNS and TCP connect; 10 s by default."`
 	TLS       time.Duration `json:"tls" minimum:"0.001" doc:"TLS handshake; 10 s by default."`
 	FirstByte time.Duration `json:"first_byte" minimum:"0.001" doc:"From the end of the request to the first byte of the response; only ´total´ by default."`
-	Idle      time.Duration `json:"idle" minimum:"0.001" doc:"Without a byte of either body moving; 1 min by default."`
+	Idle      time.Duration `json:"idle" minimum:"0.001" doc:"Idle time without a byte of either body; 1 min by default."`
 	Total     time.Duration `json:"total" spec:"limit" minimum:"0.001" doc:"The whole exchange. Less than the step's timeout, of which it takes 95 % by default."`
 }
 
@@ -67,7 +67,7 @@ type part struct {
 	Name        string `json:"name" required:"true" minLength:"1" doc:"Name of the field."`
 	Value       any    `json:"value" doc:"Its value; other values than text are sent as JSON."`
 	File        string `json:"file" doc:"Or a file, relative to the pipeline's directory."`
-	Filename    string `json:"filename" doc:"The name that the server is told; the file's own by default."`
+	Filename    string `json:"filename" doc:"The file name sent to the server; the file's own by default."`
 	ContentType string `json:"content_type" doc:"Media type; by the file name's extension by default."`
 }
 

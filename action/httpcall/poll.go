@@ -24,11 +24,11 @@ type pollParams struct {
 	Headers     map[string]any `json:"headers" doc:"Headers, templates with {{ job }}; by default those of the first request, at the same origin."`
 	Until       any            `json:"until" required:"true" spec:"bare" doc:"Condition on the response that ends the wait, such as ´body.status == 'done'´."`
 	FailIf      any            `json:"fail_if" spec:"bare" doc:"Condition on the response that says that the job failed; another attempt submits a new one."`
-	Interval    any            `json:"interval" default:"5s" minimum:"0.001" spec:"duration" doc:"Pause before the first question."`
-	Backoff     float64        `json:"backoff" default:"1.5" minimum:"1" maximum:"10" doc:"By how much each further pause is longer."`
+	Interval    any            `json:"interval" default:"5s" minimum:"0.001" spec:"duration" doc:"Pause before the first poll."`
+	Backoff     float64        `json:"backoff" default:"1.5" minimum:"1" maximum:"10" doc:"Factor from one pause to the next."`
 	MaxInterval any            `json:"max_interval" default:"1m" minimum:"0.001" spec:"duration" doc:"Longest pause."`
 	Deadline    any            `json:"deadline" default:"24h" minimum:"0.001" maximum:"31536000" spec:"duration" doc:"For how long to ask."`
-	MaxErrors   *int           `json:"max_errors" default:"10" minimum:"0" maximum:"1000" doc:"Questions in a row that may fail before the attempt does."`
+	MaxErrors   *int           `json:"max_errors" default:"10" minimum:"0" maximum:"1000" doc:"Polls in a row that may fail before the attempt does."`
 
 	interval, longest, deadline time.Duration
 	errors                      int

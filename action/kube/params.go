@@ -41,7 +41,7 @@ type podParams struct {
 
 type resources struct {
 	Requests map[string]any `json:"requests" doc:"Such as ´cpu: 500m´, ´memory: 1Gi´."`
-	Limits   map[string]any `json:"limits" doc:"Likewise."`
+	Limits   map[string]any `json:"limits" doc:"The same for the end."`
 }
 
 type jobParams struct {
@@ -53,7 +53,7 @@ type jobParams struct {
 
 // watchParams are what the end of a job and its log are looked at with.
 type watchParams struct {
-	Pending     int    `json:"pending_seconds" default:"600" minimum:"1" maximum:"604800" doc:"How long a pod may fail to start: no node, no image, no quota. Then the step fails with the reason."`
+	Pending     int    `json:"pending_seconds" default:"600" minimum:"1" maximum:"604800" doc:"How long a pod may fail to start (no node, no image, no quota). Then the step fails with the reason."`
 	Logs        string `json:"logs" default:"follow" enum:"follow,end,none" doc:"´follow´: the pods' lines are in the step's log as they come. ´end´: the last ones, when the job has ended."`
 	TailLines   int    `json:"tail_lines" default:"1000" minimum:"1" maximum:"10000" doc:"How many of the last lines are read at the end."`
 	OutputsFrom string `json:"outputs_from" default:"termination_message" enum:"termination_message,last_line,none" doc:"Where the container leaves outputs as a JSON object: in ´/dev/termination-log´ (4 KiB), or as its last line."`

@@ -28,7 +28,7 @@ type CopyResult struct {
 	Bytes       int64     `json:"bytes" doc:"Bytes of the copied files."`
 	Spawned     int       `json:"spawned" doc:"Steps started for files."`
 	Files       []Stored  `json:"files" doc:"The files that are safe."`
-	Failures    []Failure `json:"failures" doc:"The files that are not."`
+	Failures    []Failure `json:"failures" doc:"The files that are not safe."`
 }
 
 // Status of a stored file.

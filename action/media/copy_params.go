@@ -18,7 +18,7 @@ type copyParams struct {
 	Verify      bool   `json:"verify" default:"true" doc:"Read each copy back and compare it with what was read from the source."`
 	Template    string `json:"template" default:"{original}" doc:"Name of a copy inside the destination."`
 	Dedupe      bool   `json:"dedupe" default:"true" doc:"Store the same content once."`
-	OnError     string `json:"on_error" default:"continue" enum:"continue,fail" doc:"What a file that cannot be copied does to the step."`
+	OnError     string `json:"on_error" default:"continue" enum:"continue,fail" doc:"What happens to the step when a file cannot be copied."`
 	Spawn       any    `json:"spawn" doc:"Step for each copied file: an object with action (´media.metadata´), name (´extract_metadata´), params and on_failure (´continue´ or ´fail´; ´continue´), or false for none."`
 
 	given bool     // Files was there, perhaps empty

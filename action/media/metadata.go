@@ -54,7 +54,7 @@ type Metadata struct {
 	GPS      *GPS    `json:"gps" doc:"Position, or null."`
 
 	HasAudio  *bool    `json:"has_audio" doc:"Whether there is a sound track; null where the streams cannot be read."`
-	Truncated bool     `json:"truncated" doc:"The file ends before what it promises."`
+	Truncated bool     `json:"truncated" doc:"The file is truncated."`
 	Partial   bool     `json:"partial" doc:"Something could not be read; see warnings."`
 	Warnings  []string `json:"warnings" doc:"What is wrong with the file, at most 20 lines."`
 

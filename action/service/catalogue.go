@@ -60,7 +60,7 @@ func catalogue() []Endpoint {
 			Params: fields(need("endpoint_id", spec.Ref, "Deployment."), enum(may("algorithm", spec.String, ""), "token_bucket", "fixed_window", "sliding_window"), may("requests_per_second", spec.Number, ""), may("requests_per_minute", spec.Number, ""),
 				may("requests_per_hour", spec.Number, ""), with(may("burst_size", spec.Integer, ""), int64(100)), may("enabled", spec.Boolean, ""))},
 		{Action: "model_add", Summary: "Adds a model.", App: "budmodel", Path: "/api/v1/models", Async: true, MaxWait: 24 * time.Hour,
-			Params: fields(enum(with(may("model_source", spec.String, ""), "hugging_face"), "hugging_face", "url", "local"), need("model_uri", spec.Ref, "Where it is."), may("credential_id", spec.Ref, ""), may("model_name", spec.String, ""), may("description", spec.String, ""),
+			Params: fields(enum(with(may("model_source", spec.String, ""), "hugging_face"), "hugging_face", "url", "local"), need("model_uri", spec.Ref, "Its location."), may("credential_id", spec.Ref, ""), may("model_name", spec.String, ""), may("description", spec.String, ""),
 				may("author", spec.String, ""), may("max_wait_seconds", spec.Number, "")),
 			Outputs: fields(gives("success", spec.Boolean), gives("model_id", spec.Ref))},
 		{Action: "cloud_model_add", Summary: "Adds a model of a cloud provider.", App: "budmodel", Path: "/api/v1/models/cloud", Timeout: 2 * time.Minute,

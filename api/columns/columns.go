@@ -30,7 +30,7 @@ const (
 // Header describes a table.
 type Header struct {
 	Version int64 `json:"version" doc:"Of the execution that the rows show: the number of its last commit."`
-	Rows    int   `json:"rows" doc:"How many there are."`
+	Rows    int   `json:"rows" doc:"How many rows the columns have."`
 	From    int   `json:"from" doc:"Index of the step of the first row."`
 	// Total is how many rows there are without From and a limit.
 	Total int `json:"total" doc:"How many rows the whole table has."`

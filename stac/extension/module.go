@@ -38,7 +38,7 @@ type config struct {
 	Required          []string       `json:"required" doc:"Paths that must have a value in every item, such as assets.*.alternate.s3.href."`
 	RequiredOnly      bool           `json:"required_fields_only" doc:"Whether fields that the schema requires and that are absent are added, as null or the schema's default. Defaults to false."`
 	ReplaceVersion    bool           `json:"replace_version" doc:"Whether older versions of the extension, and its old short name, are taken from stac_extensions. Defaults to false."`
-	MissingSchema     missing        `json:"missing_schema" enum:"fail,warn,skip" doc:"What to do when the schema is needed and cannot be had. Defaults to fail with validate, else to warn."`
+	MissingSchema     missing        `json:"missing_schema" enum:"fail,warn,skip" doc:"What to do when the schema is needed and unavailable. Defaults to fail with validate, else to warn."`
 	schema.Sources
 }
 
@@ -80,7 +80,7 @@ With validate, every path that the config sets must have a value, and the altern
 		Stream: &spec.Stream{Role: spec.Modifier, Parallel: true, Sets: []spec.Sets{{Keys: "defaults", Nested: true}, {Path: "stac_extensions"}}},
 		Outputs: []spec.Field{
 			{Name: "changed", Type: spec.Integer, Doc: "Objects that were changed."},
-			{Name: "unchanged", Type: spec.Integer, Doc: "Objects that had everything already."},
+			{Name: "unchanged", Type: spec.Integer, Doc: "Objects that needed no change."},
 			{Name: "failed", Type: spec.Integer, Doc: "Objects that failed."},
 			{Name: "assets_changed", Type: spec.Integer, Doc: "Assets that were changed."},
 			{Name: "absent_assets", Type: spec.Object, Doc: "How many objects lacked an asset that a default is for, by its key."},

@@ -10,12 +10,12 @@ import (
 
 // connection is the part of a config that says how to talk to an API.
 type connection struct {
-	Credentials *credentials      `json:"credentials" doc:"What the API wants to see, sent to its own origin only: one of bearer, username and password, api_key, token_url."`
+	Credentials *credentials      `json:"credentials" doc:"Credentials of the API, sent to its own origin only: one of bearer, username and password, api_key, token_url."`
 	Headers     map[string]string `json:"headers" doc:"Headers sent to the API's own origin."`
 	Conformance struct {
-		Add    []string `json:"add" doc:"Classes that it has after all."`
-		Remove []string `json:"remove" doc:"Classes that it does not have."`
-	} `json:"conformance" doc:"Overrules what the server declares; a class is named by its end: item-search, ogcapi-features, collections, collection-search."`
+		Add    []string `json:"add" doc:"Conformance classes to treat as present."`
+		Remove []string `json:"remove" doc:"Conformance classes to treat as absent."`
+	} `json:"conformance" doc:"Overrides what the server declares; a class is named by its end: item-search, ogcapi-features, collections, collection-search."`
 	Method       string   `json:"method" enum:"auto,POST,GET" default:"auto" doc:"How searches are sent; auto is POST, and GET where the server refuses that."`
 	Concurrency  int      `json:"concurrency" minimum:"1" maximum:"64" default:"5" doc:"Requests at once."`
 	RateLimit    float64  `json:"rate_limit" minimum:"0" default:"10" doc:"Requests per second, 0 for any number."`
@@ -39,9 +39,9 @@ type retry struct {
 	Base     time.Duration `json:"base" doc:"First wait, doubled each time, 500 ms when absent."`
 	Max      time.Duration `json:"max" doc:"Longest wait, 30 s when absent."`
 	Total    time.Duration `json:"total" doc:"Time for one request with all attempts, 15 min when absent."`
-	Budget   int           `json:"budget" minimum:"1" doc:"Second attempts of the whole step, 1,000 when absent."`
-	Also     []int         `json:"also" doc:"Statuses that are retried besides."`
-	Never    []int         `json:"never" doc:"Statuses that are not."`
+	Budget   int           `json:"budget" minimum:"1" doc:"Retries of the whole step, 1,000 when absent."`
+	Also     []int         `json:"also" doc:"Further statuses that are retried."`
+	Never    []int         `json:"never" doc:"Statuses that are not retried."`
 }
 
 // timeouts are outbound.Timeouts, described.

@@ -30,7 +30,7 @@ type find struct {
 	CatalogURL  string    `json:"catalog_url" doc:"URL of an API, or URL or path of a static catalog."`
 	Source      string    `json:"source" doc:"The same as catalog_url."`
 	Collections []string  `json:"collection_ids" doc:"Ids of the collections, with * and ? for any characters; all when absent."`
-	Bbox        []float64 `json:"bbox" doc:"Box that a collection's extent must meet."`
+	Bbox        []float64 `json:"bbox" doc:"Box that a collection's extent must intersect."`
 	Datetime    any       `json:"datetime" doc:"Time: an instant, a year, month or day, an interval a/b with .. for an open end, [a, b], or {start, end}."`
 	Filters     filters   `json:"filters" doc:"The conditions in one place; each may be given here or beside it."`
 	Max         int       `json:"max_collections" minimum:"1" maximum:"10000" doc:"Collections after which to stop."`

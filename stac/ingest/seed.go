@@ -23,7 +23,7 @@ type seed struct {
 	Defaults   map[string]any `json:"defaults" doc:"Members that every item has unless its entry says otherwise; objects are merged in depth."`
 	Collection string         `json:"collection" doc:"Collection of items that name none; defaults to the collection of a discovery."`
 	Alias      string         `json:"collection_id" doc:"The same as collection."`
-	AllowEmpty bool           `json:"allow_empty" doc:"Whether no item at all is fine."`
+	AllowEmpty bool           `json:"allow_empty" doc:"Whether a run without any item is accepted."`
 
 	env      *stream.Env
 	places   *files.Places

@@ -21,13 +21,13 @@ type settings struct {
 	Format       string         `json:"format" enum:"auto,json,geojson,ndjson,parquet" default:"auto" doc:"Format of files, found by name and content when auto."`
 	Collection   string         `json:"collection_id" doc:"Collection to read; defaults to that of a discovery. In file mode, items that name none get it."`
 	Collections  []string       `json:"collection_ids" doc:"Several collections instead of one."`
-	Bbox         []float64      `json:"bbox" doc:"Box that items must meet: west, south, east, north in degrees, or six numbers."`
+	Bbox         []float64      `json:"bbox" doc:"Box that items must intersect: west, south, east, north in degrees, or six numbers."`
 	Datetime     any            `json:"datetime" doc:"Time: an instant, a year, month or day, an interval a/b with .. for an open end, [a, b], or {start, end}."`
 	IDs          []any          `json:"ids" doc:"Ids of the items to read; one that does not exist is a failure."`
 	Query        map[string]any `json:"query" doc:"Query extension, like {\"eo:cloud_cover\": {\"lt\": 10}}; APIs only."`
 	Filter       any            `json:"filter" doc:"CQL2 filter, a text or an object; APIs only."`
 	FilterLang   string         `json:"filter_lang" doc:"Language of filter; cql2-text for a text, cql2-json for an object when absent."`
-	Intersects   map[string]any `json:"intersects" doc:"GeoJSON geometry that items must meet, instead of bbox; APIs only."`
+	Intersects   map[string]any `json:"intersects" doc:"GeoJSON geometry that items must intersect, instead of bbox; APIs only."`
 	SortBy       any            `json:"sortby" doc:"Order: -properties.datetime,+id, a list of such, or of {field, direction}; APIs only."`
 	Fields       any            `json:"fields" doc:"Members to send, those with a minus left out; what comes incomplete is marked with stepwell:partial; APIs only."`
 	Filters      filters        `json:"filters" doc:"The conditions in one place; each may be given here or beside it."`
@@ -35,7 +35,7 @@ type settings struct {
 	MaxItems     int64          `json:"max_items" minimum:"1" doc:"Items after which to stop."`
 	SplitAt      int64          `json:"split_at" minimum:"1" doc:"Divide the search by time until the server counts fewer matches per part, e.g. 10000; not divided when absent."`
 	Verify       bool           `json:"verify_collection" default:"true" doc:"Whether to make sure beforehand that the collection exists."`
-	AllowEmpty   bool           `json:"allow_empty" doc:"Whether a file or catalog without any item is fine."`
+	AllowEmpty   bool           `json:"allow_empty" doc:"Whether a file or catalog without any item is accepted."`
 	MaxItemBytes int64          `json:"max_item_bytes" minimum:"1024" doc:"Size above which an item of a file is a failure, 64 MiB when absent."`
 	connection
 

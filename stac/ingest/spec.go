@@ -12,7 +12,7 @@ func ingestModule(o Options) stream.Module {
 		Doc:     ingestDoc,
 		Outputs: []spec.Field{
 			{Name: "items", Type: spec.Integer, Doc: "Items read in this run."},
-			{Name: "duplicates", Type: spec.Integer, Doc: "Items that came on two pages, left out."},
+			{Name: "duplicates", Type: spec.Integer, Doc: "Items that appeared on two pages; the duplicates are dropped."},
 			{Name: "pages", Type: spec.Integer, Doc: "Pages or files read."},
 			{Name: "failed", Type: spec.Integer, Doc: "Pages, files and rows that could not be read."},
 			{Name: "retries", Type: spec.Integer, Doc: "Requests that were sent again."},
@@ -43,7 +43,7 @@ func discoveryModule(o Options) stream.Module {
 			"An API is listed page by page, or walked by its child links; a static catalog is walked by its child links. The filters are compared with the collections' extents. Finding none is a warning.",
 		Outputs: []spec.Field{
 			{Name: "collections", Type: spec.Array, Doc: "The collections: id, title, catalog_url, href, and static for those of a static catalog."},
-			{Name: "count", Type: spec.Integer, Doc: "How many there are."},
+			{Name: "count", Type: spec.Integer, Doc: "The number of collections."},
 			{Name: "failed", Type: spec.Integer, Doc: "Collections and pages that could not be read."},
 		},
 		Examples: []spec.Example{{Title: "all MODIS collections", YAML: "id: discover\nmodule: stac.discovery\nconfig:\n  catalog_url: https://example.com/stac\n  collection_ids: [\"MODIS_*\"]\n  filters:\n    temporal: {start: \"2024-01-01\", end: \"2024-12-31\"}"}},
@@ -56,7 +56,7 @@ func seedModule(o Options) stream.Module {
 		Name: "stac.seed", Aliases: []string{"SeedModule", "StaticSourceModule"},
 		Summary: "Makes items from a list of ids or partial items.",
 		Doc:     "Each entry is laid over a copy of `defaults`. With `stac.ingest` behind it, the items of these ids are fetched; with `stac.scaffold`, they become whole items.",
-		Outputs: []spec.Field{{Name: "items", Type: spec.Integer, Doc: "Items made in this run."}, {Name: "failed", Type: spec.Integer, Doc: "Entries and files that were no good."}},
+		Outputs: []spec.Field{{Name: "items", Type: spec.Integer, Doc: "Items made in this run."}, {Name: "failed", Type: spec.Integer, Doc: "Invalid entries and files."}},
 		Examples: []spec.Example{{Title: "two items with the same defaults",
 			YAML: "id: seed\nmodule: stac.seed\nconfig:\n  collection: scenes\n  defaults:\n    properties: {platform: test}\n  items:\n    - scene-1\n    - id: scene-2\n      properties: {\"eo:cloud_cover\": 3}"}},
 		Stream: &spec.Stream{Role: spec.Source},

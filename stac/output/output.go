@@ -64,7 +64,7 @@ type config struct {
 	Schema   string            `json:"schema" enum:"full,first_n,fixed" default:"full" doc:"parquet: columns are found over all items, over the first ones, or given by columns; what does not fit is refused."`
 	FirstN   int64             `json:"first_n" minimum:"1" default:"1000" doc:"parquet: how many items schema first_n looks at."`
 	Columns  map[string]string `json:"columns" doc:"parquet: the columns of schema fixed: name to string, int, double, bool, timestamp or json."`
-	Mixed    string            `json:"mixed_types" enum:"refuse,json" default:"refuse" doc:"parquet: what becomes of a column whose items disagree: the later item is refused, or the column is JSON text."`
+	Mixed    string            `json:"mixed_types" enum:"refuse,json" default:"refuse" doc:"parquet: what happens to a column whose items disagree: the later item is refused, or the column is JSON text."`
 	Rejects  string            `json:"rejects" doc:"parquet: an NDJSON file for the items that do not fit."`
 
 	URL         string            `json:"url" doc:"api: the landing page of the STAC API."`
@@ -81,8 +81,8 @@ type config struct {
 // authConfig is an apiclient.Auth with the keys of this module.
 type authConfig struct {
 	apiclient.Auth
-	Header string `json:"api_key_header" doc:"The header that the API key goes in."`
-	Query  string `json:"api_key_query" doc:"The query parameter that the API key goes in."`
+	Header string `json:"api_key_header" doc:"The header for the API key."`
+	Query  string `json:"api_key_query" doc:"The query parameter for the API key."`
 }
 
 // open makes the sink.

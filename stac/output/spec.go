@@ -16,7 +16,7 @@ func moduleSpec() spec.Spec {
 			{Name: "items_written", Type: spec.Integer, Doc: "Items that this run has written."},
 			{Name: "items_repeated", Type: spec.Integer, Doc: "Items that were there already, with the same content."},
 			{Name: "items_left_out", Type: spec.Integer, Doc: "Items that `keep: first` or `keep: last` left out."},
-			{Name: "items_not_checked", Type: spec.Integer, Doc: "Items that the check at the end has not looked at: of remote outputs, and, of more than 1,000,000 files, those that are not in the sample."},
+			{Name: "items_not_checked", Type: spec.Integer, Doc: "Items that the check at the end has not verified: of remote outputs, and, of more than 1,000,000 files, those that are not in the sample."},
 			{Name: "items_refused", Type: spec.Integer, Doc: "Items that were not written; the failures say why."},
 			{Name: "files_written", Type: spec.Array, Doc: "The output's files, up to 10,000; beyond that the directories they are in."},
 			{Name: "manifest_path", Type: spec.String, Doc: "Where the manifest is."},

@@ -25,23 +25,23 @@ type defaults struct {
 
 // config is the step's config.
 type config struct {
-	Mode           string         `json:"mode" enum:"items,item,collection,catalog,template" default:"items" doc:"What is made."`
+	Mode           string         `json:"mode" enum:"items,item,collection,catalog,template" default:"items" doc:"The kind of output."`
 	CollectionID   string         `json:"collection_id" minLength:"1" doc:"The collection of all items; their own when absent."`
 	BaseURL        string         `json:"base_url" pattern:"^https?://[^\\s]+$" doc:"Where the root of the catalogue will be published; links are relative when absent."`
 	LinkLayout     string         `json:"link_layout" enum:"static,api" default:"static" doc:"Whether links lead to files (<collection>/<item>.json) or to resources (collections/<collection>/items/<item>)."`
 	Version        string         `json:"stac_version" enum:"1.0.0,1.1.0" default:"1.1.0" doc:"The STAC version of what is made."`
-	Defaults       defaultsConfig `json:"defaults" doc:"What items, collections and catalogues without their own get."`
-	ItemTemplate   map[string]any `json:"item_template" doc:"An item with patterns, over which what comes is laid."`
+	Defaults       defaultsConfig `json:"defaults" doc:"Default for items, collections and catalogues that have none."`
+	ItemTemplate   map[string]any `json:"item_template" doc:"An item with patterns, over which each incoming item is laid."`
 	TemplateFile   string         `json:"template_file" minLength:"1" doc:"A JSON or YAML file with the item_template."`
-	IDPattern      string         `json:"id_pattern" minLength:"1" doc:"How the id is made: {properties.product}_{properties.tile}."`
-	SanitizeID     bool           `json:"sanitize_id" default:"true" doc:"Replace what is awkward in file names and URLs in an id made by id_pattern."`
+	IDPattern      string         `json:"id_pattern" minLength:"1" doc:"Template of the id: {properties.product}_{properties.tile}."`
+	SanitizeID     bool           `json:"sanitize_id" default:"true" doc:"Replace characters that are awkward in file names and URLs, in an id made by id_pattern."`
 	DatetimeFormat string         `json:"datetime_format" minLength:"1" doc:"How times are written, in strftime's letters; ISO 8601 and seconds since 1970 when absent."`
 	Timezone       string         `json:"timezone" default:"UTC" doc:"The zone of times that do not name theirs."`
 	Extensions     []string       `json:"extensions" pattern:"^https?://[^\\s]+$" doc:"Extensions of every item."`
 	CatalogID      string         `json:"catalog_id" minLength:"1" doc:"The id of the catalogue, catalog when absent."`
 	OutputPath     string         `json:"output_path" minLength:"1" doc:"The file of the collection or catalogue."`
 	Template       struct {
-		Type       string `json:"type" required:"true" enum:"catalog,collection,item" doc:"What it is an example of."`
+		Type       string `json:"type" required:"true" enum:"catalog,collection,item" doc:"The kind of object in the example."`
 		OutputPath string `json:"output_path" required:"true" minLength:"1" doc:"The .json file, or the directory for it."`
 		Sample     bool   `json:"include_sample_item" default:"true" doc:"Write an item beside it, and link to it."`
 	} `json:"template" doc:"What mode template writes."`
@@ -57,15 +57,15 @@ type defaultsConfig struct {
 	License   string `json:"license" minLength:"1" doc:"An SPDX license expression, or other."`
 	Providers []struct {
 		Name        string   `json:"name" required:"true" doc:"The name."`
-		Description string   `json:"description" minLength:"1" doc:"More about it."`
+		Description string   `json:"description" minLength:"1" doc:"Description."`
 		URL         string   `json:"url" minLength:"1" doc:"Its home page."`
-		Roles       []string `json:"roles" enum:"licensor,producer,processor,host" doc:"What it does."`
+		Roles       []string `json:"roles" enum:"licensor,producer,processor,host" doc:"The request."`
 	} `json:"providers" doc:"Who made and hosts the data."`
 	Geometry    any            `json:"geometry" doc:"The geometry of items that have neither geometry nor bbox; null lets them pass without one."`
 	Bbox        []any          `json:"bbox" doc:"The bounding box of items that have neither."`
 	Datetime    string         `json:"datetime" minLength:"1" doc:"The time of items without one."`
-	Start       string         `json:"start_datetime" minLength:"1" doc:"The beginning of items without a time."`
-	End         string         `json:"end_datetime" minLength:"1" doc:"The end of items without a time."`
+	Start       string         `json:"start_datetime" minLength:"1" doc:"Start time of items that have none."`
+	End         string         `json:"end_datetime" minLength:"1" doc:"End time of items that have none."`
 	Title       string         `json:"title" minLength:"1" doc:"The title."`
 	Description string         `json:"description" minLength:"1" doc:"The description."`
 	Keywords    []string       `json:"keywords" doc:"The keywords."`

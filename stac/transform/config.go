@@ -20,21 +20,21 @@ import (
 
 // config is the step's config.
 type config struct {
-	SourceFile   string          `json:"source_file" doc:"The table: a file, a glob, a directory, s3:// or https://; the rows are the items when nothing comes before this step."`
+	SourceFile   string          `json:"source_file" doc:"The table: a file, a glob, a directory, s3:// or https://; the rows are the items when the step has no source before it."`
 	SourceFiles  []string        `json:"source_files" minItems:"1" doc:"Several of them, in this order."`
 	InputFile    string          `json:"input_file" doc:"The table to join items with; as source_file, but never a source."`
 	DataPath     string          `json:"data_path" doc:"Where in a JSON document the list of rows is, as at; or a JMESPath expression, for documents up to max_table_bytes."`
-	FieldMapping map[string]any  `json:"field_mapping" doc:"What of a row goes where: path in the item, and column or JMESPath expression."`
-	Mappings     []mappingConfig `json:"mappings" minItems:"1" doc:"What of a row goes where, with types."`
+	FieldMapping map[string]any  `json:"field_mapping" doc:"Mapping from the row to the item: path in the item, and column or JMESPath expression."`
+	Mappings     []mappingConfig `json:"mappings" minItems:"1" doc:"Mapping from the row to the item, with types."`
 	Schema       struct {
-		Mappings []mappingConfig `json:"mappings" minItems:"1" doc:"What of a row goes where, with types."`
+		Mappings []mappingConfig `json:"mappings" minItems:"1" doc:"Mapping from the row to the item, with types."`
 	} `json:"schema" doc:"The mappings, one level deeper."`
 	SchemaFile   string `json:"schema_file" doc:"A JSON or YAML file with the mappings."`
 	InputJoinKey string `json:"input_join_key" doc:"The column (or JMESPath expression) whose value is the item's key, id when absent; not needed for an object keyed by id."`
 	InputKey     string `json:"input_key" doc:"The same as input_join_key."`
 	ItemKey      string `json:"item_key" default:"id" doc:"The path of the item's key."`
 	Strategy     string `json:"strategy" enum:"merge,update_existing,update,left" doc:"Whether values go everywhere (merge), only over what is there (update_existing), or only where nothing is (left)."`
-	Missing      string `json:"handle_missing" enum:"ignore,warn,error,fail" default:"ignore" doc:"What becomes of items without a row."`
+	Missing      string `json:"handle_missing" enum:"ignore,warn,error,fail" default:"ignore" doc:"What happens to items without a row."`
 	Timezone     string `json:"timezone" default:"UTC" doc:"The zone of times that do not name theirs: Europe/Berlin."`
 	MaxTable     int64  `json:"max_table_bytes" minimum:"1" default:"268435456" doc:"How much memory a table to join may take."`
 	files.Shape
@@ -54,7 +54,7 @@ type config struct {
 type mappingConfig struct {
 	Source   string `json:"source_field" required:"true" minLength:"1" doc:"A column, or a JMESPath expression on the row."`
 	Target   string `json:"target_field" required:"true" minLength:"1" doc:"The path in the item."`
-	Type     string `json:"type" enum:"string,int,integer,float,number,bool,boolean,datetime,geometry,bbox,any" doc:"What the value is made into."`
+	Type     string `json:"type" enum:"string,int,integer,float,number,bool,boolean,datetime,geometry,bbox,any" doc:"Type to convert the value to."`
 	Format   string `json:"format" doc:"How a datetime is written, in strftime's letters: %d.%m.%Y %H:%M."`
 	Required bool   `json:"required" doc:"A row without a value fails."`
 	Default  any    `json:"default" doc:"The value of rows without one."`

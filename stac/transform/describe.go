@@ -33,13 +33,13 @@ func describe() spec.Spec {
 		Params: []spec.Field{files.DecimalField},
 		Outputs: []spec.Field{
 			{Name: "rows", Type: spec.Integer, Doc: "How many rows were read."},
-			{Name: "rows_failed", Type: spec.Integer, Doc: "How many of them were no good."},
-			{Name: "items", Type: spec.Integer, Doc: "How many items were made (as a source)."},
+			{Name: "rows_failed", Type: spec.Integer, Doc: "How many of them were invalid."},
+			{Name: "items", Type: spec.Integer, Doc: "How many items were produced (as a source)."},
 			{Name: "matched", Type: spec.Integer, Doc: "How many items had a row (as a join)."},
 			{Name: "unmatched", Type: spec.Integer, Doc: "How many items had none (as a join)."},
 			{Name: "rows_unmatched", Type: spec.Integer, Doc: "How many rows had no item (as a join)."},
-			{Name: "duplicate_keys", Type: spec.Integer, Doc: "How many rows had a key that came again later (as a join)."},
-			{Name: "without_value", Type: spec.Array, Items: &spec.Field{Name: "target", Type: spec.String, Doc: "A path."}, Doc: "The targets that no row had a value for."},
+			{Name: "duplicate_keys", Type: spec.Integer, Doc: "How many rows had a key that appeared again later (as a join)."},
+			{Name: "without_value", Type: spec.Array, Items: &spec.Field{Name: "target", Type: spec.String, Doc: "A path."}, Doc: "The targets for which no row had a value."},
 		},
 		Examples: []spec.Example{{Title: "Rows of a CSV file as items", YAML: `id: scenes
 module: stac.transform

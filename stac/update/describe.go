@@ -27,9 +27,9 @@ func describe() spec.Spec {
 			Sets: []spec.Sets{{Keys: "updates"}, {Values: "removes"}, {Path: "properties.updated"}}},
 		Outputs: []spec.Field{
 			{Name: "patched", Type: spec.Integer, Doc: "How many items had a patch."},
-			{Name: "patches_unused", Type: spec.Integer, Doc: "How many patches were for items that did not come."},
+			{Name: "patches_unused", Type: spec.Integer, Doc: "How many patches were for items that did not arrive."},
 			{Name: "migrated", Type: spec.Integer, Doc: "How many items were of an older version."},
-			{Name: "repaired", Type: spec.Integer, Doc: "How many items had something to repair."},
+			{Name: "repaired", Type: spec.Integer, Doc: "How many items needed a repair."},
 		},
 		Examples: []spec.Example{{Title: "Note the processing, and take signed links away", YAML: `id: update
 module: stac.update

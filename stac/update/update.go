@@ -28,11 +28,11 @@ func Modules(places *files.Places) []stream.Module {
 
 // config is the step's config.
 type config struct {
-	Updates   map[string]any `json:"updates" doc:"What every item gets: path and value, which may hold {item_id}, {collection_id}, {asset_key} and {properties.x}."`
-	Removes   []string       `json:"removes" minLength:"1" doc:"The paths of what is taken away, which may hold wildcards: assets.*.alternate."`
+	Updates   map[string]any `json:"updates" doc:"Values set in every item: path and value, which may hold {item_id}, {collection_id}, {asset_key} and {properties.x}."`
+	Removes   []string       `json:"removes" minLength:"1" doc:"The paths to remove, which may hold wildcards: assets.*.alternate."`
 	PatchFile string         `json:"patch_file" doc:"A JSON file with an object of patches, by item id."`
 	Mode      string         `json:"mode" enum:"merge,replace,update_only" default:"merge" doc:"What a patch does to its item; updates and removes do the same in every mode."`
-	Create    bool           `json:"create_missing_paths" default:"true" doc:"Make what is missing on the way; otherwise updates and patches change only what is there."`
+	Create    bool           `json:"create_missing_paths" default:"true" doc:"Create missing parents; otherwise updates and patches change only what exists."`
 	Stamp     *bool          `json:"auto_update_timestamp" default:"true" doc:"Set properties.updated of items that the step changes to the time when the execution began, in UTC with milliseconds."`
 	Repair    []string       `json:"repair" enum:"datetime" doc:"What to repair first: datetime."`
 	Migrate   string         `json:"migrate" enum:"1.1.0" doc:"The STAC version to bring items to."`

@@ -36,10 +36,10 @@ func Modules(store *schema.Store) []stream.Module {
 
 // config is the step's config.
 type config struct {
-	OtherObjects     string         `json:"other_objects" enum:"fail,skip" default:"fail" doc:"What becomes of an object with neither type nor stac_version, such as a manifest.json beside items: it is invalid, or it is left out and counted."`
+	OtherObjects     string         `json:"other_objects" enum:"fail,skip" default:"fail" doc:"What happens to an object with neither type nor stac_version, such as a manifest.json beside items: it is invalid, or it is skipped and counted."`
 	Strict           bool           `json:"strict" default:"false" doc:"Whether the first invalid object ends the run."`
 	ExtensionSchemas any            `json:"extension_schemas" doc:"URIs or files of schemas that every object is checked against besides its own; or an object {URI or pattern: file or URL} that says where to have schemas instead."`
-	MissingSchema    any            `json:"missing_schema" default:"\"warn\"" doc:"What to do when a schema cannot be had: warn, fail, skip, or builtin (warn, but silent where the built-in core rules stand in); or an object {pattern of URIs: policy}, in which the longest pattern that fits counts."`
+	MissingSchema    any            `json:"missing_schema" default:"\"warn\"" doc:"What to do when a schema is unavailable: warn, fail, skip, or builtin (warn, but silent where the built-in core rules stand in); or an object {pattern of URIs: policy}, in which the longest pattern that fits counts."`
 	Formats          schema.Formats `json:"formats" enum:"assert,ignore" default:"assert" doc:"Whether the formats that schemas name, for example of times, must hold."`
 	Lint             any            `json:"lint"`
 	AllowPartial     bool           `json:"allow_partial" default:"false" doc:"Whether items that were fetched without geometry, properties or assets pass unchecked instead of failing."`
@@ -84,8 +84,8 @@ spike, or a bbox that does not cover its geometry, is valid without lint.`,
 		Outputs: []spec.Field{
 			{Name: "valid", Type: spec.Integer, Doc: "Objects that were checked and passed on."},
 			{Name: "invalid", Type: spec.Integer, Doc: "Objects that failed."},
-			{Name: "unchecked", Type: spec.Integer, Doc: "Objects that were passed on though nothing could be said: no core schema, or partial."},
-			{Name: "items_not_checked", Type: spec.Integer, Doc: "Objects that were passed on though not all of them could be checked: those of unchecked, and those that lacked a schema; the core's not counted under policy builtin."},
+			{Name: "unchecked", Type: spec.Integer, Doc: "Objects that were passed on unchecked: no core schema, or partial."},
+			{Name: "items_not_checked", Type: spec.Integer, Doc: "Objects that were passed on although not everything could be checked: those of unchecked, and those that lacked a schema; the core's not counted under policy builtin."},
 			{Name: "skipped", Type: spec.Integer, Doc: "Objects that are not of STAC and were left out, with other_objects: skip."},
 			{Name: "builtin_rules", Type: spec.Integer, Doc: "Objects whose core was checked by the built-in rules."},
 			{Name: "missing_schemas", Type: spec.Object, Doc: "How many objects lacked a schema, by its URI."},

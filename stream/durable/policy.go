@@ -45,14 +45,14 @@ type Policy struct {
 type Writing struct {
 	// No default tags: the hash of a config by which checkpoints are found is of the defaults, too.
 	Write      Mode `json:"write"`
-	Keep       Keep `json:"keep" enum:"fail,first,last" doc:"What becomes of different items with one key within a run: the later one fails (\x60fail\x60, the default), the \x60first\x60 or the \x60last\x60 is kept. Equal items count as one."`
+	Keep       Keep `json:"keep" enum:"fail,first,last" doc:"What happens to different items with one key within a run: the later one fails (\x60fail\x60, the default), the \x60first\x60 or the \x60last\x60 is kept. Equal items count as one."`
 	AllowEmpty bool `json:"allow_empty" doc:"Whether \x60write: replace\x60 may leave nothing where something was, when the sources gave nothing. Else the step fails with code \x60not_replaced\x60."`
 }
 
 // WriteField is the field `write`; otherwise says which mode is the default.
 func WriteField(otherwise string) spec.Field {
 	return spec.Field{Name: "write", Type: spec.String, Enum: []string{string(Replace), string(Append), string(Upsert)},
-		Doc: "What a finished run leaves at the place: `replace`, what the run gave and nothing else; `append`, what was there and what the run gave; " +
+		Doc: "What a finished run leaves at the destination: `replace`, what the run gave and nothing else; `append`, what was there and what the run gave; " +
 			"`upsert`, the same, but an item takes the place of the one with its key. Defaults to " + otherwise + "."}
 }
 

@@ -25,7 +25,7 @@ type readConfig struct {
 	Shape
 	ID         string `json:"id" spec:"raw" names:"item,file,line,key" doc:"Column that becomes \x60id\x60 as text, or a template that makes it, with \x60item\x60, \x60file\x60, \x60line\x60 and \x60key\x60."`
 	MaxItems   int64  `json:"max_items" minimum:"1" doc:"Rows after which reading ends."`
-	AllowEmpty bool   `json:"allow_empty" doc:"Whether a path that stands for no file is fine."`
+	AllowEmpty bool   `json:"allow_empty" doc:"Whether a path that matches no file is accepted."`
 
 	paths []string
 }
@@ -41,9 +41,9 @@ func readModule(p *Places) stream.Module {
 			Doc:     readDoc,
 			Params:  []spec.Field{DecimalField},
 			Outputs: []spec.Field{
-				{Name: "files", Type: spec.Integer, Doc: "Files that the paths stand for."},
+				{Name: "files", Type: spec.Integer, Doc: "Files that match the paths."},
 				{Name: "rows", Type: spec.Integer, Doc: "Rows read in this run."},
-				{Name: "failed", Type: spec.Integer, Doc: "Rows and files of this run that were no good."},
+				{Name: "failed", Type: spec.Integer, Doc: "Invalid rows and files of this run."},
 			},
 			Examples: []spec.Example{
 				{Title: "all files of a directory and what is below it", YAML: "id: scenes\nmodule: stream.read\nconfig:\n  path: scenes/**/*.ndjson.gz"},

@@ -17,9 +17,9 @@ type writeConfig struct {
 	Format      string   `json:"format" enum:"auto,json,geojson,ndjson,csv,tsv,parquet" default:"auto" doc:"Format of the file; \x60auto\x60 goes by the path."`
 	Compression string   `json:"compression" enum:"auto,none,gzip,zstd" default:"auto" doc:"Compression; \x60auto\x60 goes by the path: .gz or .zst."`
 	Columns     []string `json:"columns" doc:"Columns of CSV: names of members, or paths like \x60properties.datetime\x60; those of the first item when absent."`
-	Extra       string   `json:"extra" enum:"refuse,drop" doc:"What becomes of CSV items with other members: \x60drop\x60 leaves these out (what happens with \x60columns\x60 when absent), \x60refuse\x60 fails the item (without)."`
+	Extra       string   `json:"extra" enum:"refuse,drop" doc:"What happens to CSV items with other members: \x60drop\x60 leaves these out (what happens with \x60columns\x60 when absent), \x60refuse\x60 fails the item (without)."`
 	Delimiter   string   `json:"delimiter" doc:"Delimiter of CSV, a comma when absent."`
-	Overwrite   *bool    `json:"overwrite" default:"true" doc:"Whether a file that is there may be replaced or added to; else it is an error."`
+	Overwrite   *bool    `json:"overwrite" default:"true" doc:"Whether an existing file may be replaced or added to; else it is an error."`
 	Key         any      `json:"key" doc:"Member, or list of members, that tells items apart: names, or paths like \x60properties.datetime\x60. \x60write: upsert\x60 and \x60keep\x60 need it."`
 	durable.Writing
 

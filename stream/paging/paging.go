@@ -71,7 +71,7 @@ type config struct {
 	MaxItems int64          `json:"max_items" minimum:"1" doc:"Items after which reading ends."`
 	MaxBytes int64          `json:"max_page_bytes" minimum:"2" maximum:"1073741824" default:"67108864" doc:"Size above which a page is an error."`
 	Timeout  *time.Duration `json:"timeout" doc:"Time for one page, 5 minutes when absent."`
-	Attempts int            `json:"attempts" minimum:"1" maximum:"100" default:"5" doc:"How often one page is asked for before that is an error."`
+	Attempts int            `json:"attempts" minimum:"1" maximum:"100" default:"5" doc:"How often one page is requested before it counts as an error."`
 	Backoff  *time.Duration `json:"backoff" doc:"Pause before the second attempt, 1 s when absent; it doubles up to a minute."`
 
 	source source
@@ -82,9 +82,9 @@ type nextConfig struct {
 	Cursor *struct {
 		Path  string `json:"path" required:"true" doc:"Path to the value in the body."`
 		Param string `json:"param" required:"true" doc:"Parameter that takes it."`
-	} `json:"cursor" doc:"A value of each page asks for the next."`
-	Page   *pageCounter `json:"page" doc:"Pages are numbered."`
-	Offset *itemCounter `json:"offset" doc:"Items are numbered."`
+	} `json:"cursor" doc:"A value of each page requests the next."`
+	Page   *pageCounter `json:"page" doc:"Pages are requested by number."`
+	Offset *itemCounter `json:"offset" doc:"Pages are requested by the number of their first item."`
 }
 
 type pageCounter struct {

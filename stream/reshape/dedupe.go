@@ -41,8 +41,8 @@ func dedupeModule() stream.Module {
 }
 
 type dedupeConfig struct {
-	By    []string `json:"by" minItems:"1" default:"[\"collection\",\"id\"]" doc:"The paths of what makes an item the same as another."`
-	Keep  string   `json:"keep" enum:"first" default:"first" doc:"Which of several stays."`
+	By    []string `json:"by" minItems:"1" default:"[\"collection\",\"id\"]" doc:"The paths whose values make two items equal."`
+	Keep  string   `json:"keep" enum:"first" default:"first" doc:"Which of several is kept."`
 	Limit int64    `json:"limit" minimum:"1" maximum:"1e9" default:"50000000" doc:"How many items may be remembered, at up to 27 bytes each; more end the stream with an error."`
 
 	dedupe dedupe

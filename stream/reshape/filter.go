@@ -50,7 +50,7 @@ func filterModule() stream.Module {
 
 type filterConfig struct {
 	When    string `json:"when" required:"true" minLength:"1" spec:"bare" names:"item" doc:"The condition, with or without {{ }}, about \x60item\x60."`
-	Missing string `json:"missing" enum:"fail,drop,keep" default:"fail" doc:"What becomes of items that lack a member that the condition asks for."`
+	Missing string `json:"missing" enum:"fail,drop,keep" default:"fail" doc:"What happens to items that lack a member used by the condition."`
 }
 
 // Values of missing that are not the default.

@@ -55,7 +55,7 @@ func mapModule() stream.Module {
 
 type mapConfig struct {
 	Set    map[string]any `json:"set" spec:"raw" names:"item" doc:"The values by their paths: of any type, and with templates about \x60item\x60 in them."`
-	Remove []string       `json:"remove" doc:"The paths of what is taken away."`
+	Remove []string       `json:"remove" doc:"The paths to remove."`
 	Rename map[string]any `json:"rename" doc:"New paths by the old ones: both with as many * in the same order."`
 }
 

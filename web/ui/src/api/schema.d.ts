@@ -2363,7 +2363,7 @@ export interface components {
             /** @description The decision when none comes in time. */
             default: string | null;
             execution_id: string;
-            /** @description What is asked. */
+            /** @description The question to the approver. */
             message: string;
             pipeline: string;
             /** @description What a rejection does: it fails the step, or the pipeline continues. */
@@ -3133,7 +3133,7 @@ export interface components {
             from: number;
             /**
              * Format: int64
-             * @description How many there are.
+             * @description How many rows the columns have.
              */
             rows: number;
             /** @description The names of the values of the column status. */
