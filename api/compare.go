@@ -76,7 +76,7 @@ func (f *fields) compare(ctx context.Context, in *CompareExecutions) (*answer[Co
 		}
 	}
 	rows, totals := compare.Join(steps[0], steps[1], compare.Order(in.Sort))
-	out := Comparison{A: executionOf(a), B: executionOf(b), Totals: totals, Definitions: !bytes.Equal(a.Definition, b.Definition), Params: !sameJSON(a.Params, b.Params), Outputs: !sameJSON(a.Outputs, b.Outputs)}
+	out := Comparison{A: f.executionOf(a), B: f.executionOf(b), Totals: totals, Definitions: !bytes.Equal(a.Definition, b.Definition), Params: !sameJSON(a.Params, b.Params), Outputs: !sameJSON(a.Outputs, b.Outputs)}
 	var page []compare.Row
 	for i := int(from); i < len(rows); i++ {
 		if !in.All && !rows[i].Differs() {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/engine"
+	"github.com/stepwell/stepwell/estimate"
 	"github.com/stepwell/stepwell/resource"
 	"github.com/stepwell/stepwell/store"
 )
@@ -54,7 +55,7 @@ func usageOf(u stepwell.Usage) Usage {
 }
 
 // Progress counts the steps of an execution.
-type Progress = engine.Progress
+type Progress = estimate.Progress
 
 // ExecutionDetail is one execution with everything about it.
 type ExecutionDetail struct {
@@ -120,23 +121,25 @@ func (Failure) Schema(huma.Registry) *huma.Schema {
 }
 
 // executionOf is the view of a row.
-func executionOf(x *store.Execution) Execution {
+func (s *server) executionOf(x *store.Execution) Execution {
 	held := ""
 	if !x.Status.Terminal() && x.Failure.Held() {
 		held = x.Failure.Message
 	}
 	return Execution{ID: x.ID, Held: held, Job: Ref(x.Job), Workflow: Ref(x.Workflow), Version: x.WorkflowVersion, Pipeline: x.Pipeline, Status: x.Status.String(),
 		Created: resource.At(x.Created), Started: resource.At(x.Started), Completed: resource.At(x.Ended), DurationMS: durationOf(x.Started, x.Ended),
-		Progress:    ProgressOf(&x.Progress),
+		Progress:    s.o.Estimates.Progress(x, counts(&x.Progress)),
 		TriggerType: x.Trigger, TriggeredBy: Ref(x.Actor), Parent: Ref(x.Parent), Priority: x.Priority, Project: x.Project, Lesson: x.Lesson, Usage: usageOf(x.Progress.Usage), Cost: Money(x.Progress.Cost),
 		Used: x.Progress.Resources, Breached: x.Progress.Breached}
 }
 
 // ProgressOf returns an execution's counts without cost and breach, which have their own fields.
-func ProgressOf(p *engine.Progress) Progress {
+func ProgressOf(p *engine.Progress) Progress { return Progress{Progress: *counts(p)} }
+
+func counts(p *engine.Progress) *engine.Progress {
 	shown := *p
 	shown.Cost, shown.Usage, shown.Breached = 0, stepwell.Usage{}, ""
-	return shown
+	return &shown
 }
 
 // durationOf is nil before the start.

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -89,11 +90,25 @@ func (s *server) listExecutions(ctx context.Context, in *ListExecutions) (*answe
 		return nil, err
 	}
 	rows, next := page(rows, in.Limit, func(x *store.Execution) string { return x.ID })
+	if err := s.learn(ctx, rows); err != nil {
+		return nil, err
+	}
 	out := ExecutionList{Executions: make([]Execution, 0, len(rows)), Next: cursorTo("executions", next)}
 	for i := range rows {
-		out.Executions = append(out.Executions, executionOf(&rows[i]))
+		out.Executions = append(out.Executions, s.executionOf(&rows[i]))
 	}
 	return reply(out, nil)
+}
+
+// learn has the estimates know the pipelines of those that run.
+func (s *server) learn(ctx context.Context, rows []store.Execution) error {
+	var running []string
+	for i := range rows {
+		if rows[i].Status == stepwell.ExecutionRunning && !slices.Contains(running, rows[i].Pipeline) {
+			running = append(running, rows[i].Pipeline)
+		}
+	}
+	return s.o.Estimates.Learn(ctx, running...)
 }
 
 // before lists executions older than the last of the page before. That one may be deleted by now: its id still has its
@@ -144,12 +159,15 @@ func (s *server) getExecution(ctx context.Context, in *getExecutionInput) (*answ
 	if err != nil {
 		return nil, err
 	}
+	if err := s.learn(ctx, []store.Execution{*x}); err != nil {
+		return nil, err
+	}
 	rows, err := s.o.Store.Steps(ctx, x.No, store.StepFilter{Limit: detailSteps + 1})
 	if err != nil {
 		return nil, err
 	}
 	rows, next := page(rows, detailSteps, func(row *store.Step) string { return afterStep(row.Idx) })
-	out := ExecutionDetail{Execution: executionOf(x), Steps: make([]Step, 0, len(rows)), MoreSteps: cursorTo("steps", next), Error: s.failure(x.ID, x.Failure)}
+	out := ExecutionDetail{Execution: s.executionOf(x), Steps: make([]Step, 0, len(rows)), MoreSteps: cursorTo("steps", next), Error: s.failure(x.ID, x.Failure)}
 	for i := range rows {
 		out.Steps = append(out.Steps, s.stepOf(x.ID, &rows[i]))
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/access"
 	"github.com/stepwell/stepwell/engine"
+	"github.com/stepwell/stepwell/estimate"
 	"github.com/stepwell/stepwell/feed"
 	"github.com/stepwell/stepwell/meter"
 	"github.com/stepwell/stepwell/pipeline"
@@ -109,6 +110,8 @@ type Options struct {
 	Refused   func(ctx context.Context) ([]pipeline.Refused, error)
 	Callbacks Callbacks
 	Feed      *feed.Hub
+	// Estimates say how long executions still take. Defaults to nothing being known.
+	Estimates *estimate.Book
 	Meter     *meter.Meter
 	// Workers serves workers in other processes. Defaults to none.
 	Workers Workers

@@ -23,6 +23,7 @@ import (
 	"github.com/stepwell/stepwell/app"
 	"github.com/stepwell/stepwell/conductor"
 	"github.com/stepwell/stepwell/definition"
+	"github.com/stepwell/stepwell/estimate"
 	"github.com/stepwell/stepwell/feed"
 	"github.com/stepwell/stepwell/meter"
 	"github.com/stepwell/stepwell/pipeline"
@@ -167,7 +168,8 @@ func (r *rig) options(log *slog.Logger) api.Options {
 	projects := project.New(a.Store, tracker)
 	lessons := project.NewLessons(project.LessonOptions{Objects: a.Store, Projects: projects})
 	uploads := upload.New(upload.Options{Objects: a.Store, Blobs: a.Store.Blobs(), Lessons: lessons})
-	hub, err := feed.New(feed.Options{Store: a.Store, Log: log, Show: func(raw json.RawMessage) json.RawMessage { return secret.Mask(raw) }})
+	estimates := estimate.New(a.Store, nil)
+	hub, err := feed.New(feed.Options{Store: a.Store, Estimates: estimates, Log: log, Show: func(raw json.RawMessage) json.RawMessage { return secret.Mask(raw) }})
 	must(err)
 	policies, err := access.NewPolicies(ctx, a.Store, access.Policy{})
 	must(err)
@@ -183,7 +185,7 @@ func (r *rig) options(log *slog.Logger) api.Options {
 	return api.Options{Store: a.Store, Sessions: sessions, Policies: policies, Blobs: a.Store.Blobs(), Control: a.Conductor, Forecast: a.Conductor, Signals: a.Conductor, Catalog: a.Actions, Auth: names{},
 		Pipelines: library, Schedules: schedules, Kinds: []api.Kind{api.Jobs(schedules), api.Webhooks(hooks), api.Events(events), api.Projects(projects), api.Lessons(lessons, uploads), api.PipelineRuns(runs)}, Vault: a.Secrets.Vault, Keys: keys, Callbacks: callbacks{},
 		Meter: meter.New(meter.Options{Totals: a.Store, Upcoming: func() (int, time.Time) { st := schedules.Stats(); return st.Active, st.Next }}),
-		Feed:  hub, Redact: a.Secrets, Audit: r.audit, Workers: crew{}, Log: log}
+		Feed:  hub, Estimates: estimates, Redact: a.Secrets, Audit: r.audit, Workers: crew{}, Log: log}
 }
 
 // crew has one worker, and serves no calls.

@@ -59,7 +59,7 @@ func rowOf(id string, shown, same any) feed.Row {
 }
 
 func (s *server) executionRow(x *store.Execution) feed.Row {
-	shown := executionOf(x)
+	shown := s.executionOf(x)
 	if !x.Status.Terminal() {
 		shown.DurationMS = nil // until now: it would change all the time
 	}
@@ -74,6 +74,9 @@ func (s *server) executionRows(ctx context.Context) ([]feed.Row, error) {
 	for _, f := range []store.Filter{{Limit: 100}, {Statuses: unfinished, Limit: mostUnfinished}} {
 		rows, err := s.o.Store.Executions(ctx, f)
 		if err != nil {
+			return nil, err
+		}
+		if err := s.learn(ctx, rows); err != nil {
 			return nil, err
 		}
 		for i := range rows {

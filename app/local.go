@@ -14,6 +14,7 @@ import (
 	"github.com/stepwell/stepwell/api"
 	"github.com/stepwell/stepwell/api/client"
 	"github.com/stepwell/stepwell/conductor"
+	"github.com/stepwell/stepwell/estimate"
 	"github.com/stepwell/stepwell/store"
 )
 
@@ -59,7 +60,8 @@ func OpenLocal(ctx context.Context, o ServerOptions) (_ *Local, err error) {
 		return nil, err
 	}
 	s.keys, s.recorder = access.NewKeys(s.Store, s.log), access.NewRecorder(s.Store, s.log)
-	if s.hub, err = localFeed(s.Store, s.log); err != nil {
+	s.estimates = estimate.New(s.Store, o.Now)
+	if s.hub, err = localFeed(s.Store, s.estimates, s.log); err != nil {
 		return nil, errors.Join(err, s.App.Close())
 	}
 	l.work.start("feed", s.hub.Run)

@@ -17,6 +17,7 @@ import (
 	"github.com/stepwell/stepwell/conductor"
 	"github.com/stepwell/stepwell/definition"
 	"github.com/stepwell/stepwell/engine"
+	"github.com/stepwell/stepwell/estimate"
 	"github.com/stepwell/stepwell/feed"
 	"github.com/stepwell/stepwell/queue"
 	"github.com/stepwell/stepwell/secret"
@@ -78,7 +79,8 @@ func (r *Reading) Close() error {
 
 // executionsAPI is the part of the API that shows and changes executions, and shows what they wait for.
 func executionsAPI(o api.Options) (*client.Client, *feed.Hub, error) {
-	hub, err := localFeed(o.Store, o.Log)
+	o.Estimates = estimate.New(o.Store, nil)
+	hub, err := localFeed(o.Store, o.Estimates, o.Log)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -93,8 +95,8 @@ func executionsAPI(o api.Options) (*client.Client, *feed.Hub, error) {
 
 // localFeed follows executions for one command: changes by another process are polled for, and the lines of an execution
 // are there when its end is.
-func localFeed(s feed.Store, log *slog.Logger) (*feed.Hub, error) {
-	return feed.New(feed.Options{Store: s, Show: func(raw json.RawMessage) json.RawMessage { return secret.Mask(raw) }, Log: log, Poll: followInterval, Settle: time.Microsecond})
+func localFeed(s feed.Store, estimates *estimate.Book, log *slog.Logger) (*feed.Hub, error) {
+	return feed.New(feed.Options{Store: s, Estimates: estimates, Show: func(raw json.RawMessage) json.RawMessage { return secret.Mask(raw) }, Log: log, Poll: followInterval, Settle: time.Microsecond})
 }
 
 // requester changes executions by requests in the database, and explains them from stored data.

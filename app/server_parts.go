@@ -18,6 +18,7 @@ import (
 	"github.com/stepwell/stepwell/api/body"
 	"github.com/stepwell/stepwell/conductor"
 	"github.com/stepwell/stepwell/dapr"
+	"github.com/stepwell/stepwell/estimate"
 	"github.com/stepwell/stepwell/feed"
 	"github.com/stepwell/stepwell/meter"
 	"github.com/stepwell/stepwell/pipeline"
@@ -54,18 +55,19 @@ type Access struct {
 
 // parts are a server's components besides its App.
 type parts struct {
-	keys     *access.Keys
-	policies *access.Policies
-	auth     *access.Authenticator
-	sessions *access.Sessions
-	limiter  *access.Limiter
-	recorder *access.Recorder
-	proxies  *access.Proxies
-	hub      *feed.Hub
-	meter    *meter.Meter
-	tracer   *meter.Tracer // nil: no traces
-	sidecar  *sidecar      // nil: no Dapr
-	platform *dapr.Adapter
+	keys      *access.Keys
+	policies  *access.Policies
+	auth      *access.Authenticator
+	sessions  *access.Sessions
+	limiter   *access.Limiter
+	recorder  *access.Recorder
+	proxies   *access.Proxies
+	hub       *feed.Hub
+	estimates *estimate.Book
+	meter     *meter.Meter
+	tracer    *meter.Tracer // nil: no traces
+	sidecar   *sidecar      // nil: no Dapr
+	platform  *dapr.Adapter
 
 	runner    pipeline.Runner // nil: the conductor
 	library   *pipeline.Library
@@ -128,7 +130,8 @@ func loopback(a net.Addr) bool {
 }
 
 func (s *Server) buildFeed(context.Context) (err error) {
-	o := feed.Options{Store: s.Store, Show: func(raw json.RawMessage) json.RawMessage { return secret.Mask(raw) }, MaxSubscriptions: s.o.MaxFollowers, Now: s.o.Now, Log: s.log}
+	s.estimates = estimate.New(s.Store, s.o.Now)
+	o := feed.Options{Store: s.Store, Show: func(raw json.RawMessage) json.RawMessage { return secret.Mask(raw) }, MaxSubscriptions: s.o.MaxFollowers, Estimates: s.estimates, Now: s.o.Now, Log: s.log}
 	if s.node != nil {
 		o.Peers = s.node.feeds
 	}
@@ -203,7 +206,7 @@ func (s *Server) wants(x *store.Execution) bool {
 func (s *Server) apiOptions() api.Options {
 	return api.Options{Store: s.Store, Blobs: s.Store.Blobs(), Control: s.control(), Forecast: s.forecast(), Signals: s.Conductor,
 		Catalog: s.Actions, Pipelines: s.library, Schedules: s.schedules, Kinds: s.kinds(), Clusters: &clusters{App: s.App}, Vault: s.Secrets.Vault,
-		Keys: s.keys, Refused: s.refusedCommands, Policies: s.policies, Feed: s.hub, Redact: s.Secrets, Audit: s.recorder, Version: s.o.Version, Log: s.log}
+		Keys: s.keys, Refused: s.refusedCommands, Policies: s.policies, Feed: s.hub, Estimates: s.estimates, Redact: s.Secrets, Audit: s.recorder, Version: s.o.Version, Log: s.log}
 }
 
 func (s *Server) buildAPI(context.Context) error {

@@ -22,6 +22,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/engine"
+	"github.com/stepwell/stepwell/estimate"
 	"github.com/stepwell/stepwell/store"
 )
 
@@ -54,6 +55,8 @@ type Options struct {
 	SnapshotSteps int
 	// Peers are the hubs of the other processes that run executions. Defaults to none: Poll finds what they do.
 	Peers Peers
+	// Estimates say how long executions still take. Defaults to nothing being known.
+	Estimates *estimate.Book
 	// Show makes the shown form of an execution's result. Defaults to the stored result.
 	Show func(json.RawMessage) json.RawMessage
 	// Now is the clock of all times that are recorded or decide. Defaults to time.Now.

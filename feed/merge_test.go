@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/stepwell/stepwell/engine"
+	"github.com/stepwell/stepwell/estimate"
 	"github.com/stepwell/stepwell/store"
 )
 
@@ -15,7 +16,7 @@ func TestStretchEndsBetweenVersions(t *testing.T) {
 	s := span{moreLines: true, lines: []store.LogLine{{Seq: 4, At: at(2)}, {Seq: 9, At: at(4)}}, events: []engine.HistoryEvent{
 		{Version: 1, Type: "queued", StepKey: "a", At: at(1)}, {Version: 2, Type: "started", StepKey: "a", At: at(3)},
 		{Version: 2, Type: "completed", StepKey: "a", At: at(5)}, {Version: 2, Type: "timer", At: at(6)}, {Version: 3, Type: "queued", StepKey: "b", At: at(7)}}}
-	pages, end := s.merge(&engine.Progress{})
+	pages, end := s.merge(&estimate.Progress{})
 	if want := (Cursor{Version: 2, Log: 9}); end != want {
 		t.Errorf("it ends at %s, want %s", end, want)
 	}

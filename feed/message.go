@@ -7,6 +7,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/engine"
+	"github.com/stepwell/stepwell/estimate"
 	"github.com/stepwell/stepwell/store"
 )
 
@@ -42,13 +43,13 @@ type LogData struct {
 // StatusData is the data of a status message. StepID is null when it is the execution's own status.
 // Progress is the execution's when the message was made, not when the status changed.
 type StatusData struct {
-	StepID    *string          `json:"step_id"`
-	Status    string           `json:"status"`
-	Progress  *engine.Progress `json:"progress"`
-	Timestamp Time             `json:"timestamp"`
-	WorkerID  string           `json:"worker_id,omitempty"`
-	Message   string           `json:"message,omitempty"`
-	Hint      string           `json:"hint,omitempty"` // with a failure in Message
+	StepID    *string            `json:"step_id"`
+	Status    string             `json:"status"`
+	Progress  *estimate.Progress `json:"progress"`
+	Timestamp Time               `json:"timestamp"`
+	WorkerID  string             `json:"worker_id,omitempty"`
+	Message   string             `json:"message,omitempty"`
+	Hint      string             `json:"hint,omitempty"` // with a failure in Message
 	// Retrying says of a failed attempt that the step will have another one. Until is when, or when a waiting step goes on:
 	// only a message that is read before then has it.
 	Retrying bool  `json:"retrying,omitempty"`
@@ -85,7 +86,7 @@ type SnapshotData struct {
 	ExecutionID string                   `json:"execution_id"`
 	Pipeline    string                   `json:"pipeline"`
 	Status      stepwell.ExecutionStatus `json:"status"`
-	Progress    engine.Progress          `json:"progress"`
+	Progress    estimate.Progress        `json:"progress"`
 	StartedAt   *Time                    `json:"started_at"`
 	CompletedAt *Time                    `json:"completed_at"`
 	Steps       []StepData               `json:"steps"`
@@ -157,7 +158,7 @@ var (
 )
 
 // statusMessage makes the message of an event that changes a status; ok is false for others.
-func statusMessage(e *engine.HistoryEvent, at Cursor, progress *engine.Progress) (m Message, ok bool) {
+func statusMessage(e *engine.HistoryEvent, at Cursor, progress *estimate.Progress) (m Message, ok bool) {
 	data := StatusData{Progress: progress, Timestamp: Time(e.At), WorkerID: e.Worker, Message: e.Detail, Hint: e.Hint, Retrying: e.Again, Until: stamp(e.Wake)}
 	if data.Status, ok = executionStatus[e.Type]; !ok {
 		if data.Status, ok = stepStatus[e.Type]; !ok || e.StepKey == "" {

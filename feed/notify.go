@@ -6,6 +6,7 @@ import (
 
 	"github.com/stepwell/stepwell/conductor"
 	"github.com/stepwell/stepwell/engine"
+	"github.com/stepwell/stepwell/store"
 )
 
 // Notify says that a change of an execution has become durable; ended, that it is terminal and all its
@@ -40,7 +41,7 @@ func (h *Hub) Observe(u *conductor.Update) {
 	h.board.observe(u.Execution, &u.Progress)
 	t, followers := h.find(u.Execution.No, ended)
 	if t != nil {
-		t.observe(&u.Progress, taskKeys(u.Tasks))
+		t.observe(u.Execution, &u.Progress, taskKeys(u.Tasks))
 		t.markDirty(dirty{events: true, lines: ended, end: ended})
 	}
 	for _, f := range followers {
@@ -100,11 +101,14 @@ func (e *ends) add(no int64) {
 // maxNames bounds the keys of steps, and the steps with progress, that a topic knows.
 const maxNames = 10_000
 
-// observe stores the facts that only a commit's observer has.
-func (t *topic) observe(p *engine.Progress, keys iter.Seq2[int32, string]) {
+// observe stores the facts that only a commit's observer has; x is nil when only its progress is known.
+func (t *topic) observe(x *store.Execution, p *engine.Progress, keys iter.Seq2[int32, string]) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.progress, t.observed = *p, true
+	if x != nil {
+		t.describe(x)
+	}
 	for idx, key := range keys {
 		if len(t.names) >= maxNames {
 			return

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/stepwell/stepwell/engine"
+	"github.com/stepwell/stepwell/estimate"
 	"github.com/stepwell/stepwell/store"
 )
 
@@ -79,7 +80,7 @@ func (s *span) cut(bound *Cursor) {
 // merger puts events and lines into one order: each kind in its own, between them that of time.
 type merger struct {
 	span
-	progress *engine.Progress
+	progress *estimate.Progress
 	now      Cursor
 	i, j, n  int // next event, next line, events of the current version
 	pages    []*page
@@ -87,7 +88,7 @@ type merger struct {
 }
 
 // merge makes pages of a span. The place at its end is never within a version.
-func (s span) merge(progress *engine.Progress) ([]*page, Cursor) {
+func (s span) merge(progress *estimate.Progress) ([]*page, Cursor) {
 	m := &merger{span: s, progress: progress, now: s.at, page: &page{start: s.at}}
 	m.now.Ended = false
 	if s.at.Within > 0 { // sent before

@@ -79,7 +79,7 @@ func (t *topic) followPeers() {
 func (t *topic) heard(n Notice) {
 	t.hub.find(t.no, n.Ended) // remembers the end
 	if n.Progress != nil {
-		t.observe(n.Progress, maps.All(n.Keys))
+		t.observe(nil, n.Progress, maps.All(n.Keys))
 	}
 	for _, s := range n.Steps {
 		t.recordNote(s.Step, ProgressData{Fraction: s.Fraction, Note: s.Note, Items: s.Items})

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stepwell/stepwell/estimate"
 	"github.com/stepwell/stepwell/store"
 )
 
@@ -44,15 +45,15 @@ func (t *topic) loadSnapshot(ctx context.Context) (data []byte, at Cursor, err e
 	if err != nil {
 		return nil, at, err
 	}
-	if data, err = describe(x, steps, t.hub.o.SnapshotSteps); err != nil {
+	if data, err = describe(x, t.hub.o.Estimates.Progress(x, &x.Progress), steps, t.hub.o.SnapshotSteps); err != nil {
 		return nil, at, err
 	}
 	s.at, s.made, s.data = head, time.Now(), data
 	return data, head, nil
 }
 
-func describe(x *store.Execution, steps []store.Step, most int) ([]byte, error) {
-	d := SnapshotData{ExecutionID: x.ID, Pipeline: x.Pipeline, Status: x.Status, Progress: x.Progress, StartedAt: stamp(x.Started),
+func describe(x *store.Execution, progress estimate.Progress, steps []store.Step, most int) ([]byte, error) {
+	d := SnapshotData{ExecutionID: x.ID, Pipeline: x.Pipeline, Status: x.Status, Progress: progress, StartedAt: stamp(x.Started),
 		CompletedAt: stamp(x.Ended), More: len(steps) > most, Steps: make([]StepData, 0, min(len(steps), most))}
 	for i := range steps[:min(len(steps), most)] {
 		s := &steps[i]

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/engine"
+	"github.com/stepwell/stepwell/estimate"
 	"github.com/stepwell/stepwell/store"
 )
 
@@ -35,6 +36,7 @@ type topic struct {
 	settling bool          // a look at whether it has settled is due
 	observed bool          // progress comes from Observe
 	progress engine.Progress
+	row      store.Execution // nothing but its pipeline, status and start
 	names    map[int32]string
 	notes    notes
 }
@@ -69,6 +71,9 @@ func (t *topic) prime(ctx context.Context, x *store.Execution) error {
 		return nil
 	}
 	settled := t.settled(x) // before the lines are read
+	if err := t.hub.o.Estimates.Learn(ctx, x.Pipeline); err != nil {
+		return err
+	}
 	last, err := t.hub.o.Store.Logs(ctx, t.no, store.LogFilter{Tail: 1})
 	if err != nil {
 		return err
@@ -78,6 +83,7 @@ func (t *topic) prime(ctx context.Context, x *store.Execution) error {
 	if len(last) > 0 {
 		t.head.Log = last[0].Seq
 	}
+	t.describe(x)
 	if !t.observed {
 		t.progress = x.Progress
 	}
@@ -184,16 +190,22 @@ func (t *topic) readStretch(ctx context.Context, what dirty, at Cursor) (more di
 func (t *topic) refresh(x *store.Execution) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.describe(x)
 	if !t.observed || x.Status.Terminal() {
 		t.progress = x.Progress
 	}
 }
 
+// describe remembers what an estimate needs of the execution.
+func (t *topic) describe(x *store.Execution) {
+	t.row.Pipeline, t.row.Status, t.row.Started = x.Pipeline, x.Status, x.Started
+}
+
 // standing is the execution's progress now.
-func (t *topic) standing() *engine.Progress {
+func (t *topic) standing() *estimate.Progress {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	p := t.progress
+	p := t.hub.o.Estimates.Progress(&t.row, &t.progress)
 	return &p
 }
 

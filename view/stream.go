@@ -25,7 +25,10 @@ func EventOf(kind string, data json.RawMessage) (e *Event, after *engine.Progres
 	case feed.TypeStatus:
 		var d feed.StatusData
 		err = json.Unmarshal(data, &d)
-		e, after = &Event{Type: "execution", Status: d.Status, At: time.Time(d.Timestamp).Local(), Message: d.Message, Hint: d.Hint}, d.Progress
+		e, after = &Event{Type: "execution", Status: d.Status, At: time.Time(d.Timestamp).Local(), Message: d.Message, Hint: d.Hint}, nil
+		if d.Progress != nil {
+			after = &d.Progress.Progress
+		}
 		if d.StepID != nil && err == nil {
 			e.Type, e.Step = "step", *d.StepID
 			err = e.State.UnmarshalText([]byte(d.Status))
