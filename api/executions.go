@@ -32,6 +32,7 @@ func (s *server) executions() {
 	handle(s, "execution.logs.histogram", s.logHistogram)
 	handle(s, "execution.history", s.listHistory)
 	handle(s, "execution.definition", s.getDefinition)
+	handle(s, "search", s.search)
 }
 
 // ExecutionPath is the parameter that most operations have.

@@ -83,6 +83,7 @@ type Library struct {
 	mu     sync.Mutex
 	parsed map[string]*parsed // by id@version
 	ready  map[string]*ready  // by the versions that it consists of
+	index  stepIndex
 }
 
 // New makes a Library.

@@ -13,6 +13,9 @@ import (
 
 // These are the parts of reading that every database shares.
 
+// NoID is the error of Reader.Execution and Reader.Beginning for an empty id.
+func NoID() error { return stepwell.Invalid("", "the id of an execution is empty") }
+
 // TheExecution is the one of those found, in the order of their ids, that an id or a beginning of it means: CodeNotFound when
 // there is none, CodeConflict when several begin so.
 func TheExecution(found []Execution, id string) (*Execution, error) {

@@ -280,6 +280,8 @@ type Reader interface {
 	// Execution finds one by id or by a unique beginning of it; CodeNotFound, CodeConflict when
 	// several begin so.
 	Execution(ctx context.Context, id string) (*Execution, error)
+	// Beginning lists executions whose ids begin so, at most limit, in order of id. CodeInvalid when id is empty.
+	Beginning(ctx context.Context, id string, limit int) ([]Execution, error)
 	// Executions lists, newest first, without outputs: by id, which begins with its time (UUIDv7), or by number where
 	// one process at a time gives them. A page begins behind the execution with the id Filter.Before, whether the filter selects that
 	// one or not; CodeNotFound if it is not there any more.

@@ -19,6 +19,11 @@ func (c *Client) Execute(ctx context.Context, r api.ExecuteRequest, key string) 
 	return send[api.Started](ctx, c, http.MethodPost, at("execute"), r, "Idempotency-Key", key)
 }
 
+// Search finds pipelines, executions, schedules, projects and steps by a text.
+func (c *Client) Search(ctx context.Context, text string) (*api.SearchResult, error) {
+	return get[api.SearchResult](ctx, c, at("search"), queryOf(api.SearchText{Text: text}))
+}
+
 // Executions lists executions.
 func (c *Client) Executions(ctx context.Context, f api.ListExecutions) (*api.ExecutionList, error) {
 	return get[api.ExecutionList](ctx, c, at("executions"), queryOf(f))

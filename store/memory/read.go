@@ -13,14 +13,23 @@ import (
 )
 
 // Execution implements store.Reader.
-func (s *Store) Execution(_ context.Context, id string) (*store.Execution, error) {
+func (s *Store) Execution(ctx context.Context, id string) (*store.Execution, error) {
+	found, err := s.Beginning(ctx, id, 2)
+	if err != nil {
+		return nil, err
+	}
+	return store.TheExecution(found, id)
+}
+
+// Beginning implements store.Reader.
+func (s *Store) Beginning(_ context.Context, id string, limit int) ([]store.Execution, error) {
 	if id == "" {
-		return nil, stepwell.Invalid("", "the id of an execution is empty")
+		return nil, store.NoID()
 	}
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if no, ok := s.ids[id]; ok {
-		return new(s.executions[no].shown()), nil
+		return []store.Execution{s.executions[no].shown()}, nil
 	}
 	var found []store.Execution
 	for _, no := range s.numbers {
@@ -29,7 +38,7 @@ func (s *Store) Execution(_ context.Context, id string) (*store.Execution, error
 		}
 	}
 	slices.SortFunc(found, func(a, b store.Execution) int { return cmp.Compare(a.ID, b.ID) })
-	return store.TheExecution(found, id)
+	return found[:min(len(found), limit)], nil
 }
 
 // shown is an execution's row as readers see it.

@@ -16,7 +16,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/engine"
 	"github.com/stepwell/stepwell/store"
 )
@@ -290,19 +289,25 @@ func scanExecution(row pgx.CollectableRow) (x store.Execution, err error) {
 
 // Execution finds one by id or by a unique beginning of it; CodeNotFound, CodeConflict when several begin so.
 func (s *Store) Execution(ctx context.Context, id string) (*store.Execution, error) {
-	if id == "" {
-		return nil, &stepwell.Error{Code: stepwell.CodeInvalid, Message: "the id of an execution is empty"}
-	}
-	begin, n := id, 2
-	for begin != "" && !utf8.ValidString(begin) { // it ends within a character
-		begin, n = begin[:len(begin)-1], 100
-	}
-	found, err := list(ctx, s, scanExecution, `SELECT `+readColumns+lastVersion+`, outputs FROM execution x WHERE id >= $1 AND id < $1 || chr(1114111) ORDER BY id LIMIT $2`, encode(begin), n)
-	found = slices.DeleteFunc(found, func(x store.Execution) bool { return !strings.HasPrefix(x.ID, id) })
+	found, err := s.Beginning(ctx, id, 2)
 	if err != nil {
 		return nil, err
 	}
 	return store.TheExecution(found, id)
+}
+
+// Beginning lists executions by the beginning of their ids.
+func (s *Store) Beginning(ctx context.Context, id string, limit int) ([]store.Execution, error) {
+	if id == "" {
+		return nil, store.NoID()
+	}
+	begin, n := id, limit
+	for begin != "" && !utf8.ValidString(begin) { // it ends within a character
+		begin, n = begin[:len(begin)-1], max(limit, 100)
+	}
+	found, err := list(ctx, s, scanExecution, `SELECT `+readColumns+lastVersion+`, outputs FROM execution x WHERE id >= $1 AND id < $1 || chr(1114111) ORDER BY id LIMIT $2`, encode(begin), n)
+	found = slices.DeleteFunc(found, func(x store.Execution) bool { return !strings.HasPrefix(x.ID, id) })
+	return found[:min(len(found), limit)], err
 }
 
 // Executions lists, newest first, without outputs.

@@ -14,14 +14,19 @@ import (
 // Execution finds one by id or by a unique beginning of it; CodeNotFound, CodeConflict when several
 // begin so.
 func (s *Store) Execution(ctx context.Context, id string) (*store.Execution, error) {
-	if id == "" {
-		return nil, &stepwell.Error{Code: stepwell.CodeInvalid, Message: "the id of an execution is empty"}
-	}
-	found, err := s.executions(ctx, s.sql["execution"], id)
+	found, err := s.Beginning(ctx, id, 2)
 	if err != nil {
 		return nil, err
 	}
 	return store.TheExecution(found, id)
+}
+
+// Beginning lists executions by the beginning of their ids.
+func (s *Store) Beginning(ctx context.Context, id string, limit int) ([]store.Execution, error) {
+	if id == "" {
+		return nil, store.NoID()
+	}
+	return s.executions(ctx, s.sql["execution"], id, limit)
 }
 
 // Executions lists, newest first, without outputs.

@@ -25,6 +25,23 @@ var executions = []promise{
 		_, err = f.Execution(f.Context(), "")
 		f.wantCode(err, stepwell.CodeInvalid)
 	}},
+	{"listed by the beginning of their ids", func(f *fixture) {
+		f.begin(1, 2, 12)
+		for limit, want := range map[int][]int64{1: {1}, 2: {1, 2}, 20: {1, 2, 12}} {
+			found, err := f.Beginning(f.Context(), id(1)[:20], limit)
+			f.must(err)
+			var numbers []int64
+			for _, x := range found {
+				numbers = append(numbers, x.No)
+			}
+			equal(f, fmt.Sprint("at most ", limit), fmt.Sprint(numbers), fmt.Sprint(want))
+		}
+		found, err := f.Beginning(f.Context(), "x", 20)
+		f.must(err)
+		equal(f, "none", len(found), 0)
+		_, err = f.Beginning(f.Context(), "", 20)
+		f.wantCode(err, stepwell.CodeInvalid)
+	}},
 	{"an id that is the beginning of another is found by itself", func(f *fixture) {
 		for no, name := range map[int64]string{1: "run", 2: "run-2", 3: "run%"} {
 			c := f.first(no)

@@ -3,7 +3,7 @@ SELECT {execution}, outputs
 FROM execution x
 WHERE id >= ?1 AND id < ?1 || char(0x10FFFF)
 ORDER BY id
-LIMIT 2
+LIMIT +?2
 
 -- name: executions
 SELECT {execution}, NULL
