@@ -1,5 +1,6 @@
 import { useVirtualizer } from "@tanstack/react-virtual"
 import { useEffect, useRef, type ReactNode } from "react"
+import { overscan, useFocus } from "./rowFocus"
 
 export interface Column<T> {
   title: string
@@ -30,24 +31,30 @@ interface Props<T> {
   height?: string
 }
 
-/** Rows is a windowed list: only what is in view is in the page. J and K move, Enter opens. */
+/**
+ * Rows is a windowed list: only what is in view is in the page. J and K move, Enter opens. Rows that come or go while somebody works in it
+ * take nothing away: the row with the focus keeps it and its place, and a list that is scrolled stays where it is.
+ */
 export function Rows<T>({ label, rows, columns, keyOf, selected, onOpen, onEnd, onView, chosen, onChoose, nameOf = keyOf, rowHeight = 32, height = "100%" }: Props<T>) {
   const ref = useRef<HTMLDivElement>(null)
-  const list = useVirtualizer({ count: rows.length, getScrollElement: () => ref.current, estimateSize: () => rowHeight, overscan: 12 })
+  const focus = useFocus(ref, rows, keyOf, rowHeight)
+  const list = useVirtualizer({ count: rows.length, getScrollElement: () => ref.current, estimateSize: () => rowHeight, overscan, rangeExtractor: focus.extract })
   const width = typeof window === "undefined" ? 1440 : window.innerWidth
   const shown = columns.filter((c) => !c.from || width >= c.from)
   const template = (onChoose ? "24px " : "") + shown.map((c) => c.width).join(" ")
   const items = list.getVirtualItems()
-  const last = items.at(-1)?.index ?? 0
-  const middle = items[items.length >> 1]?.index ?? 0
+  const { startIndex, endIndex } = list.range ?? { startIndex: 0, endIndex: 0 }
+  const last = Math.min(rows.length - 1, endIndex + overscan)
+  const middle = (startIndex + endIndex) >> 1
   useEffect(() => { onView?.(middle) }, [middle, onView])
-  const anchor = useRef(0)
+  const anchor = useRef("")
   const choose = (index: number, upTo: boolean) => {
     const now = new Set(chosen)
     const on = !now.has(keyOf(rows[index]!))
-    const [from, to] = upTo ? [Math.min(index, anchor.current), Math.max(index, anchor.current)] : [index, index]
+    const start = upTo ? rows.findIndex((row) => keyOf(row) === anchor.current) : -1
+    const [from, to] = start < 0 ? [index, index] : [Math.min(index, start), Math.max(index, start)]
     for (const row of rows.slice(from, to + 1)) on ? now.add(keyOf(row)) : now.delete(keyOf(row))
-    anchor.current = index
+    anchor.current = keyOf(rows[index]!)
     onChoose?.(now)
   }
   useEffect(() => {
@@ -55,13 +62,12 @@ export function Rows<T>({ label, rows, columns, keyOf, selected, onOpen, onEnd, 
   }, [last, rows.length, onEnd])
   const move = (from: number, by: number) => {
     const to = Math.max(0, Math.min(rows.length - 1, from + by))
-    list.scrollToIndex(to)
-    requestAnimationFrame(() => ref.current?.querySelector<HTMLElement>(`[data-index="${to}"]`)?.focus())
+    if (!focus.go(to)) list.scrollToIndex(to)
   }
   return (
-    <div ref={ref} className="rows" style={{ height }} role="grid" aria-label={label} aria-rowcount={rows.length + 1}>
+    <div ref={ref} className="rows" style={{ height }} role="grid" aria-label={label} aria-rowcount={rows.length + 1} onFocus={focus.onFocus} onBlur={focus.onBlur}>
       <div className="rows-head" role="row" style={{ gridTemplateColumns: template }}>
-        {onChoose && <div role="columnheader"><input type="checkbox" aria-label="Choose all that are loaded" checked={rows.length > 0 && chosen?.size === rows.length} onChange={(e) => onChoose(new Set(e.target.checked ? rows.map(keyOf) : []))} /></div>}
+        {onChoose && <div role="columnheader"><input type="checkbox" aria-label="Choose all that are loaded" checked={rows.length > 0 && rows.every((row) => chosen?.has(keyOf(row)))} onChange={(e) => onChoose(new Set(e.target.checked ? rows.map(keyOf) : []))} /></div>}
         {shown.map((c) => <div key={c.title} role="columnheader">{c.title}</div>)}
       </div>
       <div style={{ height: list.getTotalSize(), position: "relative" }} role="rowgroup">

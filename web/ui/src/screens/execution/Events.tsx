@@ -56,17 +56,21 @@ function Mark({ type }: { type: string }) {
   return state ? <StateMark state={state} /> : <StateMark state={lookOf("waiting").word} />
 }
 
+interface Reading { cursor?: string; after: number; count: number; busy?: boolean; again?: boolean }
+
 // useHistory reads the events on from the last one: what comes is behind it, so nothing is lost or there twice.
 function useHistory() {
   const { id, live } = usePage()
   const [events, setEvents] = useState<Event[]>([])
   const [state, set] = useState<{ loading: boolean; more: boolean; problem?: Problem }>({ loading: true, more: true })
-  const at = useRef<{ cursor?: string; after: number; busy: boolean; count: number; id: string }>({ after: 0, busy: false, count: 0, id })
+  const at = useRef<Reading>({ after: 0, count: 0 })
   const read = useRef(() => Promise.resolve())
   read.current = async () => {
     const now = at.current
-    if (now.busy || now.count >= most) return
+    if (now.busy) { now.again = true; return } // what has just happened may not be in the answer that is on its way
+    if (now.count >= most) return
     now.busy = true
+    now.again = false
     try {
       const query = { limit: page, ...(now.cursor ? { cursor: now.cursor } : { after: now.after }) }
       const got = await data(api.GET("/api/v1/executions/{execution_id}/history", { params: { path: { execution_id: id }, query } }))
@@ -81,9 +85,10 @@ function useHistory() {
     } finally {
       now.busy = false
     }
+    if (now.again && !now.cursor) await read.current()
   }
   useEffect(() => {
-    at.current = { after: 0, busy: false, count: 0, id }
+    at.current = { after: 0, count: 0 }
     setEvents([])
   }, [id])
   useEffect(() => { if (!at.current.cursor) void read.current() }, [id, live.beat])

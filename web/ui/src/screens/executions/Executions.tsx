@@ -26,10 +26,12 @@ export default function Executions() {
   const noRun = useRefusal("operator")
   const minute = Math.floor(useNow() / 60_000)
   const query = useMemo(() => queryOf(search, minute * 60_000), [search, minute])
-  const list = usePages(["executions", "list", query], async (cursor, signal) => {
+  // A range keeps its name as the hours move on: another key would take the list, its focus and its place away every minute.
+  const list = usePages(["executions", "list", search.range ? { ...query, from: search.range, own: search.from } : query], async (cursor, signal) => {
     const page = await data(api.GET("/api/v1/executions", { params: { query: { ...query, cursor, limit: 200 } }, signal }))
     return { rows: page.executions, next: page.next_cursor }
   }, { id: (x) => x.execution_id, order: newestFirst })
+  useEffect(() => { if (search.range) void list.first.refetch({ cancelRefetch: false }) }, [search.range, minute])
   const all = list.rows ?? []
   const rows = useMemo(() => (search.q ? all.filter((x) => matches(x, search.q!)) : all), [all, search.q])
   const picked = useMemo(() => all.filter((x) => chosen.has(x.execution_id)), [all, chosen])
