@@ -1,5 +1,5 @@
 // Keys that work everywhere on a page. A screen adds its own while it is shown; the newest wins.
-import { useEffect, useRef } from "react"
+import { useLayoutEffect, useRef } from "react"
 
 export interface Key {
   /** "j", "Escape", "]", "?", "ctrl+k", or two in a row: "g e". */
@@ -20,7 +20,8 @@ export function useKeys(keys: Key[]) {
   const latest = useRef(keys)
   latest.current = keys
   const signature = keys.map((k) => k.keys).join("|")
-  useEffect(() => {
+  // Before the page is shown: a key must work as soon as what it acts on is seen.
+  useLayoutEffect(() => {
     const mine = latest.current.map((k) => ({ ...k, act: () => latest.current.find((now) => now.keys === k.keys)?.act() }))
     active = [...mine, ...active]
     return () => { active = active.filter((k) => !mine.includes(k)) }

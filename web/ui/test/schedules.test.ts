@@ -32,7 +32,7 @@ test("a schedule is made, changed, paused, run and deleted", async () => {
   await dialog.getByRole("button", { name: "Create" }).click()
   await o.page.waitForURL(/\/schedules\/.+/)
   await o.page.getByRole("heading", { name: "Schedules / Nightly import" }).waitFor()
-  expect(await o.page.getByRole("region", { name: "Next ten fires" }).getByRole("listitem").count()).toBe(10)
+  await expect.poll(() => o.page.getByRole("region", { name: "Next ten fires" }).getByRole("listitem").count()).toBe(10)
   const id = decodeURIComponent(new URL(o.page.url()).pathname.split("/").at(-1)!)
   const job = await server.ask("GET", `/scheduler/jobs/${id}`)
   expect([job.schedule.expression, job.schedule.timezone, job.callback.params]).toEqual(["30 1 * * 1-5", "Europe/Berlin", { region: "eu" }])
