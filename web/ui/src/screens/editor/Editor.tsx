@@ -16,8 +16,10 @@ import { dropDraft, findDraft, keepDraft } from "./drafts"
 import "./editor.css"
 import { GraphPane } from "./GraphPane"
 import { Inspector } from "./Inspector"
+import { PlanDialog } from "./PlanDialog"
 import { Palette, piecesOf, type Piece } from "./Palette"
 import { MergeDialog, SaveDialog } from "./SaveDialog"
+import { TestBar, TestDialog, topOf } from "./Testing"
 import { TextPane, type Text } from "./TextPane"
 import { offsetOf, useEdits, usePlan } from "./useDraft"
 
@@ -63,6 +65,10 @@ function Workbench({ id, opened }: { id: string | undefined; opened: Opened }) {
   const [saving, setSaving] = useState(false)
   const [busy, setBusy] = useState(false)
   const [problem, setProblem] = useState<Problem | null>(null)
+  const [planning, setPlanning] = useState(false)
+  const [testing, setTesting] = useState<string>() // the step up to which; "" is the end
+  const [tested, setTested] = useState<string>() // the text of the test that is shown
+  const [states, setStates] = useState<ReadonlyMap<string, string>>(new Map())
   const [conflict, setConflict] = useState<{ text: string; etag: string }>()
   const { plan, graph, planned, problem: unplanned, stale } = usePlan(text)
   const { source, edit } = useEdits(text, pane)
@@ -163,6 +169,7 @@ function Workbench({ id, opened }: { id: string | undefined; opened: Opened }) {
   ])
   const errors = problems.filter((p) => !p.warning).length
   const warnings = problems.length - errors
+  const untestable = refused || (stale || !graph ? "the text does not parse" : errors > 0 && "the text has errors")
   return (
     <div className="editor" data-view={view}>
       <header className="editor-bar">
@@ -175,20 +182,25 @@ function Workbench({ id, opened }: { id: string | undefined; opened: Opened }) {
         <span role="group" aria-label="View" className="row">
           {(["graph", "both", "text"] as const).map((v) => <Button key={v} aria-pressed={v === view} onClick={() => setSearch({ view: v })}>{v}</Button>)}
         </span>
+        <Button refused={!graph && "the text does not parse"} onClick={() => setPlanning(true)}>Plan</Button>
+        <Button refused={untestable} onClick={() => setTesting(topOf(nodes, search.step))}>Test …</Button>
         <Button kind="main" refused={refused || (!dirty && "nothing has changed")} onClick={() => { setProblem(null); setSaving(true) }}>Save</Button>
       </header>
+      {search.test && <TestBar execution={search.test} nodes={nodes} older={tested !== undefined && tested !== text} onStates={setStates} onClose={() => setSearch({ test: undefined })} />}
       <div className="editor-body">
         {view !== "text" && <Palette pieces={pieces} refused={refused || (stale && "the text does not parse")} onAdd={(p) => add(p)} />}
         {view !== "text" && (
-          <GraphPane nodes={nodes} problemsOf={problemsOf} selected={search.step} stale={stale} readOnly={Boolean(refused)} onSelect={select} onConnect={connect} onDisconnect={disconnect} onRemove={remove} onDrop={(what, after) => add(pieces.find((p) => p.id === what), after)} />
+          <GraphPane nodes={nodes} states={states} problemsOf={problemsOf} selected={search.step} stale={stale} readOnly={Boolean(refused)} onSelect={select} onConnect={connect} onDisconnect={disconnect} onRemove={remove} onDrop={(what, after) => add(pieces.find((p) => p.id === what), after)} />
         )}
         {view !== "text" && node && (
-          <Inspector key={node.id} node={node} nodes={nodes} source={source} action={catalogue.find((a) => a.type === node.action || a.aliases?.includes(node.action ?? ""))} problems={problems.filter((p) => p.line && nodeAt(p.line)?.id === node.id)} refused={refused || (stale && "the text does not parse")} onSet={(path, value) => edit((t) => setKey(t, path, value))} onConnect={connect} onDisconnect={disconnect} onRename={rename} onRemove={() => remove(node.id)} onReveal={reveal} />
+          <Inspector key={node.id} node={node} nodes={nodes} source={source} action={catalogue.find((a) => a.type === node.action || a.aliases?.includes(node.action ?? ""))} problems={problems.filter((p) => p.line && nodeAt(p.line)?.id === node.id)} refused={refused || (stale && "the text does not parse")} onSet={(path, value) => edit((t) => setKey(t, path, value))} onConnect={connect} onDisconnect={disconnect} onRename={rename} onRemove={() => remove(node.id)} onReveal={reveal} test={search.test} untestable={untestable} onTest={() => setTesting(topOf(nodes, node.id))} />
         )}
         <div className="editor-text" hidden={view === "graph"}>
           <TextPane ref={pane} initial={opened.text} readOnly={Boolean(refused)} problems={problems} known={known} onChange={setText} onPlace={(offset) => { const n = nodeAt(text.slice(0, offset).split("\n").length); if (n && n.id !== search.step) select(n.id) }} />
         </div>
       </div>
+      {planning && <PlanDialog text={text} onClose={() => setPlanning(false)} />}
+      {testing !== undefined && <TestDialog text={text} name={plan?.name ?? ""} nodes={nodes} until={testing} onClose={() => setTesting(undefined)} onStarted={(test) => { setTesting(undefined); setTested(text); setSearch({ test }) }} />}
       {saving && <SaveDialog before={stored.base} after={text} draft={errors > 0} busy={busy} problem={problem} onSave={(note) => void save(note)} onClose={() => setSaving(false)} />}
       {conflict && <MergeDialog base={stored.base} theirs={conflict.text} mine={text} onClose={() => setConflict(undefined)} onKeep={(kept) => { pane.current?.replace(kept); setStored({ base: conflict.text, etag: conflict.etag }); setConflict(undefined) }} />}
     </div>

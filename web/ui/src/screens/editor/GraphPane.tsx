@@ -1,19 +1,21 @@
 import { Background, Controls, Handle, Position, ReactFlow, useReactFlow, type Connection, type Edge, type Node, type NodeProps } from "@xyflow/react"
 import "@xyflow/react/dist/style.css"
 import { useEffect, useMemo, type DragEvent } from "react"
+import { StateMark } from "../../parts/State"
 import { complain } from "../../parts/Toasts"
+import { lookOf } from "../../states"
 import { arrange, nodeSize, pathBetween, type DraftNode } from "./arrange"
 import "./graph.css"
 
-type Data = { node: DraftNode; problems: number; stale: boolean }
+type Data = { node: DraftNode; problems: number; stale: boolean; state?: string }
 
 function StepNode({ data, selected }: NodeProps<Node<Data>>) {
-  const { node, problems } = data
+  const { node, problems, state } = data
   const what = node.action ?? node.pipeline ?? (node.kind === "handler" ? "" : node.kind)
   return (
     <div className="draft-node" data-kind={node.kind} data-selected={selected} data-problems={problems > 0}>
       {node.kind !== "handler" && <Handle type="target" position={Position.Left} />}
-      <div className="draft-name">{node.name || node.step_id || node.id}</div>
+      <div className="draft-name">{state && <StateMark state={state} />} {node.name || node.step_id || node.id}</div>
       <div className="draft-what">
         {what}
         {node.kind === "for_each" && <span className="draft-times">{node.items == null ? "× n" : `× ${node.items.toLocaleString("en-US")}`}</span>}
@@ -31,6 +33,8 @@ interface Props {
   /** Problems by line of the document. */
   problemsOf: (n: DraftNode) => number
   selected?: string
+  /** Of the test that is shown, by node. */
+  states: ReadonlyMap<string, string>
   /** The text does not parse: what is shown is older, and cannot be changed. */
   stale: boolean
   readOnly: boolean
@@ -43,7 +47,7 @@ interface Props {
 }
 
 /** GraphPane is the document as a graph: edges are pulled from port to port, steps dropped from the palette. */
-export function GraphPane({ nodes, problemsOf, selected, stale, readOnly, onSelect, onConnect, onDisconnect, onRemove, onDrop }: Props) {
+export function GraphPane({ nodes, problemsOf, selected, states, stale, readOnly, onSelect, onConnect, onDisconnect, onRemove, onDrop }: Props) {
   const flow = useReactFlow()
   const frozen = stale || readOnly
   const boxes = useMemo(() => arrange(nodes), [nodes])
@@ -53,11 +57,11 @@ export function GraphPane({ nodes, problemsOf, selected, stale, readOnly, onSele
         const box = boxes.get(node.id) ?? { x: 0, y: 0, ...nodeSize, inside: false }
         return {
           id: node.id, type: "step", position: { x: box.x, y: box.y }, parentId: node.parent || undefined, draggable: false, selected: node.id === selected,
-          width: box.width, height: box.height, deletable: !frozen && node.kind !== "handler", ariaLabel: `${node.kind} ${node.step_id ?? node.id}`,
-          data: { node, problems: problemsOf(node), stale }, className: box.inside ? "draft-frame" : undefined,
+          width: box.width, height: box.height, deletable: !frozen && node.kind !== "handler", ariaLabel: `${node.kind} ${node.step_id ?? node.id}${states.has(node.id) ? `, ${lookOf(states.get(node.id)!).word}` : ""}`,
+          data: { node, problems: problemsOf(node), stale, state: states.get(node.id) }, className: box.inside ? "draft-frame" : undefined,
         }
       }),
-    [nodes, boxes, selected, stale, frozen, problemsOf],
+    [nodes, boxes, selected, stale, frozen, problemsOf, states],
   )
   const edges = useMemo<Edge[]>(
     () =>

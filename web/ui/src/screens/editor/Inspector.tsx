@@ -5,6 +5,7 @@ import type { Path } from "../../document/source"
 import { Button } from "../../parts/Button"
 import type { DraftNode } from "./arrange"
 import { FieldInput } from "./FieldInput"
+import { TestResult } from "./Testing"
 
 type Field = Schemas["Field"]
 
@@ -38,9 +39,13 @@ interface Props {
   onRename: (id: string) => void
   onRemove: () => void
   onReveal: (line: number) => void
+  /** The execution of the test that is shown. */
+  test?: string
+  untestable: string | false
+  onTest: () => void
 }
 
-const tabs = ["Form", "Depends on", "Policy", "Docs", "Problems"] as const
+const tabs = ["Form", "Depends on", "Policy", "Docs", "Problems", "Result"] as const
 
 /** Inspector edits the selected step as a form: each change is the smallest one of the text. */
 export function Inspector(props: Props) {
@@ -57,10 +62,11 @@ export function Inspector(props: Props) {
       <header className="row">
         <Renamed key={node.id} id={node.step_id ?? node.id} refused={locked} onRename={props.onRename} />
         <Button kind="bare" onClick={() => props.onReveal(node.line ?? 1)} title="Show it in the text">↵ text</Button>
+        {node.kind !== "handler" && <Button kind="bare" refused={props.untestable} onClick={props.onTest} aria-label="Test to here" title="Run the text up to this step">▷ Test</Button>}
         <Button kind="bare" refused={locked} onClick={props.onRemove}>Remove</Button>
       </header>
       <div className="tabs" role="tablist">
-        {tabs.map((t) => (
+        {tabs.filter((t) => t !== "Result" || props.test).map((t) => (
           <button key={t} type="button" role="tab" aria-selected={t === tab} onClick={() => setTab(t)}>
             {t}{t === "Problems" && problems.length > 0 ? ` ${problems.length}` : ""}
           </button>
@@ -76,6 +82,7 @@ export function Inspector(props: Props) {
         )}
         {tab === "Depends on" && place && <Dependencies {...props} now={dependencies(place)} locked={locked} />}
         {tab === "Policy" && policy.map(({ path, field }) => <FieldInput key={field.name} field={field} value={value(path)} refused={locked} onChange={(v) => set(path, v)} />)}
+        {tab === "Result" && props.test && <TestResult execution={props.test} step={node.id} />}
         {tab === "Docs" && <Docs action={action} node={node} />}
         {tab === "Problems" && (problems.length === 0 ? <p className="quiet">No problems.</p> : problems.map((p, i) => (
           <button key={i} type="button" className="problem-line" data-kind={p.warning ? "warning" : "error"} onClick={() => props.onReveal(p.line ?? 1)}>

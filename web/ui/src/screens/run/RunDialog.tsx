@@ -1,13 +1,14 @@
-import { useEffect, useRef, useState } from "react"
+import { useRef, useState } from "react"
 import { useLocation } from "wouter"
 import { api, data, useAsk, useDo } from "../../api/client"
-import { parametersOf, valuesOf, type Parameter } from "../../document/params"
+import { valuesOf } from "../../document/params"
 import { useRefusal } from "../../me"
 import { Dialog } from "../../parts/Dialog"
 import { AreaField, TextField } from "../../parts/Fields"
 import { Loaded } from "../../parts/Loading"
 import { usePipelines } from "./names"
 import { ParamsForm } from "./ParamsForm"
+import { useParameters } from "./useParameters"
 
 interface Props {
   /** The id of a stored pipeline; left out, one is chosen or a document pasted. */
@@ -23,10 +24,8 @@ export function RunDialog({ pipeline, version, document: given, onClose }: Props
   const [how, setHow] = useState<"stored" | "pasted">(given === undefined ? "stored" : "pasted")
   const [picked, setPicked] = useState(pipeline ?? "")
   const [text, setText] = useState(given ?? "")
-  const [params, setParams] = useState<Parameter[]>([])
   const [texts, setTexts] = useState<Record<string, string>>({})
   const [tried, setTried] = useState(false)
-  const [unread, setUnread] = useState("")
   const [, navigate] = useLocation()
   const noRun = useRefusal("operator")
   const noPaste = useRefusal("editor")
@@ -40,14 +39,7 @@ export function RunDialog({ pipeline, version, document: given, onClose }: Props
   }, { enabled: how === "stored" && Boolean(id) })
 
   const source = how === "pasted" ? text : (stored.data?.document ?? "")
-  useEffect(() => {
-    let current = true
-    const timer = setTimeout(() => {
-      parametersOf(source).then((found) => { if (current) { setParams(found); setUnread("") } }, (err: unknown) => { if (current) { setParams([]); setUnread(err instanceof Error ? err.message.split("\n")[0]! : String(err)) } })
-    }, how === "pasted" ? 200 : 0)
-    return () => { current = false; clearTimeout(timer) }
-  }, [source, how])
-
+  const { params, unread } = useParameters(source, how === "pasted" ? 200 : 0)
   const { values, problems } = valuesOf(params, texts)
   // The same attempt sent twice starts one execution; one that was refused is followed by another.
   const key = useRef(crypto.randomUUID())
