@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "vitest"
 import { closeBrowser, open } from "./browser"
+import { draftKept } from "./seed"
 import { Server } from "./server"
 
 let server: Server
@@ -133,14 +134,7 @@ test("what was not saved is found again", async () => {
   await o.page.keyboard.press("Control+End")
   await o.page.keyboard.type("# precious")
   await o.page.getByText("not saved").waitFor()
-  await o.page.evaluate(async () => {
-    const kept = () => new Promise<boolean>((done) => {
-      const asked = indexedDB.open("stepwell")
-      asked.onsuccess = () => { const get = asked.result.transaction("drafts").objectStore("drafts").getAll(); get.onsuccess = () => done(get.result.some((d: any) => d.text.includes("# precious"))); get.onerror = () => done(false) }
-      asked.onerror = () => done(false)
-    })
-    while (!(await kept())) await new Promise((r) => setTimeout(r, 20))
-  })
+  await draftKept(o.page, "# precious")
   const again = await o.context.newPage()
   await again.goto(server.url + `/pipelines/${id}/edit?view=both`)
   await again.getByRole("button", { name: "Drop what was recovered" }).waitFor()

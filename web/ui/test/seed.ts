@@ -40,6 +40,16 @@ export async function as(page: import("playwright-core").Page, token: string): P
   await page.reload()
 }
 
+/** draftKept waits until the browser has kept a text that is not saved. */
+export const draftKept = (page: import("playwright-core").Page, text: string) => page.evaluate(async (wanted) => {
+  const kept = () => new Promise<boolean>((done) => {
+    const asked = indexedDB.open("stepwell")
+    asked.onsuccess = () => { const get = asked.result.transaction("drafts").objectStore("drafts").getAll(); get.onsuccess = () => done(get.result.some((d: any) => d.text.includes(wanted))); get.onerror = () => done(false) }
+    asked.onerror = () => done(false)
+  })
+  while (!(await kept())) await new Promise((r) => setTimeout(r, 20))
+}, text)
+
 /** many does something n times, four at a time, and waits where the server says that it is too much. */
 export async function many(server: Server, n: number, act: (i: number) => Promise<unknown>): Promise<void> {
   let next = 0

@@ -16,6 +16,7 @@ export const screens: Screen[] = [
   { path: "/executions/:a/compare/:b", title: "Compare", load: () => import("./compare/Compare") },
   { path: "/executions/:id/:tab?", title: "Execution", load: () => import("./execution/Execution") },
   { path: "/pipelines", title: "Pipelines", rail: { icon: "⌬", key: "p" }, load: () => import("./pipelines/Pipelines") },
+  { path: "/pipelines/templates", title: "Templates", load: () => import("./pipelines/Templates") },
   { path: "/pipelines/new", title: "New pipeline", load: () => import("./editor/Editor") },
   { path: "/pipelines/:id/edit", title: "Edit pipeline", load: () => import("./editor/Editor") },
   { path: "/pipelines/:id/:tab?", title: "Pipeline", load: () => import("./pipelines/Pipeline") },

@@ -174,6 +174,7 @@ function Workbench({ id, opened }: { id: string | undefined; opened: Opened }) {
     <div className="editor" data-view={view}>
       <header className="editor-bar">
         <h1 className="clip">{id ? <Link href={`/pipelines/${id}`}>{plan?.name || "pipeline"}</Link> : plan?.name || "New pipeline"}</h1>
+        {!id && <Link className="button" href="/pipelines/templates">Templates</Link>}
         {dirty && <span className="quiet">not saved</span>}
         {opened.recovered && dirty && <Button kind="bare" onClick={() => pane.current?.replace(stored.base || blank)} title="The text is the one that was not saved here">Drop what was recovered</Button>}
         <span className="grow" />

@@ -42,6 +42,7 @@ export default function Pipelines() {
     <div className="screen" data-full>
       <header>
         <h1>Pipelines</h1>
+        <Link className="button" href="/pipelines/templates">Templates</Link>
         <Button kind="main" refused={noEdit} onClick={() => navigate("/pipelines/new")}>New pipeline</Button>
       </header>
       <div className="row" role="search" aria-label="Filter pipelines">
@@ -56,7 +57,7 @@ export default function Pipelines() {
           <div className="empty">
             <h2>{wanted || archived === "true" ? "No pipeline matches" : "No pipeline is stored yet"}</h2>
             <p>A stored pipeline has versions, and schedules and triggers can start it.</p>
-            {!wanted && archived === "false" && <><div className="actions"><Button kind="main" refused={noEdit} onClick={() => navigate("/pipelines/new")}>New pipeline</Button></div><pre>stepwell pipelines create FILE</pre></>}
+            {!wanted && archived === "false" && <><div className="actions"><Button kind="main" refused={noEdit} onClick={() => navigate("/pipelines/new")}>New pipeline</Button><Link className="button" href="/pipelines/templates">Begin with a template</Link></div><pre>stepwell pipelines create FILE</pre></>}
           </div>
         )}
       </Loaded>
