@@ -130,7 +130,7 @@ func (r *run) cover(ctx context.Context) error {
 		r.covered[r.t.Pipeline] = c
 	}
 	for _, call := range r.calls {
-		c.seen[decision{plainKey(call.key), decisionRuns}] = true
+		c.seen[decision{plainKey(call.Key), decisionRuns}] = true
 	}
 	for _, key := range r.keys {
 		s, at := r.steps[key], plainKey(key)

@@ -37,6 +37,8 @@ type Options struct {
 	Seed     uint64 // of the order of what happens at one time
 	// Dir is the working directory of the executions. Defaults to none.
 	Dir string
+	// Handlers run in place of actions, by what mocks are found by; they count before mocks.
+	Handlers map[string]action.Handler
 }
 
 // Runner runs tests, one at a time.
@@ -69,6 +71,7 @@ type Result struct {
 	Notes    []string  `json:"notes,omitempty" nullable:"false"`
 	// Seconds are those of the test's own clock.
 	Seconds float64 `json:"seconds"`
+	Played  *Played `json:"-"` // nil: the execution did not come to rest
 }
 
 // Failure is an expectation that was not met, or a reason that a test could not be run.
@@ -89,7 +92,7 @@ type run struct {
 	id    string
 	start time.Time
 
-	calls []call
+	calls []Call
 	count map[string]int // calls by key
 	fired map[*planned]bool
 	used  map[*mock]bool
@@ -97,13 +100,6 @@ type run struct {
 	x     *store.Execution
 	steps map[string]*store.Step
 	keys  []string // of steps, in order of index
-}
-
-// call is an attempt that began.
-type call struct {
-	key, id, action string
-	attempt         int
-	params          map[string]any
 }
 
 // Run runs a test. Its result says all that went wrong; the error is that of ctx.
@@ -289,10 +285,13 @@ func (r *run) mock(a *sim.Attempt) (*sim.Outcome, error) {
 	id, act := lastID(a.Key), a.Step.Action
 	n := r.count[a.Key]
 	r.count[a.Key]++
-	r.calls = append(r.calls, call{a.Key, id, act, a.Attempt, a.Params})
+	r.calls = append(r.calls, Call{Key: a.Key, Action: act, Attempt: a.Attempt, Number: n + 1, Params: a.Params, id: id})
 	r.became(a.Key, stepwell.StepRunning)
 	if act == segmentAction {
 		return nil, nil // its steps have mocks of their own (Streams)
+	}
+	if h := r.handler(a.Key, id, act); h != nil {
+		return &sim.Outcome{Handler: h}, nil
 	}
 	if m := r.t.find(a.Key, id, act, r.sameAction); m != nil {
 		return r.mocked(m, a, n)
@@ -312,6 +311,21 @@ func (r *run) mock(a *sim.Attempt) (*sim.Outcome, error) {
 		return &sim.Outcome{Real: true}, nil
 	}
 	return nil, stepwell.Invalid(fmt.Sprintf("write under mock: %s", r.suggest(a.Key, act)), "the step %s (%s) has no mock", a.Key, act)
+}
+
+// handler is the one that runs in place of a step's action, if there is one.
+func (r *run) handler(key, id, act string) (best action.Handler) {
+	most := 0
+	for _, name := range slices.Sorted(maps.Keys(r.o.Handlers)) {
+		how := matches(name, key, id)
+		if of, ok := strings.CutPrefix(name, "action "); ok && most == 0 && r.sameAction(of, act) {
+			best = r.o.Handlers[name]
+		}
+		if how > most {
+			best, most = r.o.Handlers[name], how
+		}
+	}
+	return best
 }
 
 func (r *run) mocked(m *mock, a *sim.Attempt, n int) (*sim.Outcome, error) {
@@ -414,6 +428,11 @@ func (r *run) checkNames() error {
 			check(m.name, m.pos, "mock")
 		} else if _, ok := r.o.Actions.Spec(m.action); !ok {
 			report.Fail(m.pos, "mock", fmt.Sprintf("mock: there is no action %q", m.action), spec.DidYouMean(m.action, r.o.Actions.Names()))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.o.Handlers)) {
+		if !strings.HasPrefix(name, "action ") {
+			check(name, r.t.Pos, "mock")
 		}
 	}
 	for _, p := range r.t.planned {

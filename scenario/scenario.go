@@ -22,6 +22,8 @@ type Test struct {
 	At       time.Time
 	Params   map[string]any
 	Secrets  map[string]string
+	// Open tests do not say how the execution must end: their caller looks at Result.Played.
+	Open bool
 
 	actions  []string // of workers elsewhere
 	unmocked string

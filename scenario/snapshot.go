@@ -106,7 +106,7 @@ func (r *run) record(ctx context.Context, kind string) ([]byte, error) {
 		return b.Bytes(), err
 	case "calls":
 		for _, c := range r.calls {
-			fmt.Fprintf(&b, "%s #%d %s %s\n", c.key, c.attempt, c.action, r.hidden(c.params))
+			fmt.Fprintf(&b, "%s #%d %s %s\n", c.Key, c.Attempt, c.Action, r.hidden(c.Params))
 		}
 		return b.Bytes(), nil
 	}

@@ -72,10 +72,11 @@ func (w *World) start(ctx context.Context, t *engine.Task) error {
 			return err
 		}
 	}
-	if out == nil || out.Real {
+	if out == nil || out.Real || out.Handler != nil {
 		if out != nil {
 			f.out = *out
 		}
+		p.Handler = f.out.Handler
 		return w.call(ctx, f, p)
 	}
 	f.out = *out

@@ -87,6 +87,8 @@ type Outcome struct {
 	Spawn   []action.NewStep
 	Logs    []string
 	Real    bool // the action runs; Takes says how long that seems to take
+	// Handler runs instead of the action's, as with Real.
+	Handler action.Handler
 }
 
 // ErrKilled is the error of Run after the process has ended at a Point: call Restart.

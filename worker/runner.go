@@ -44,6 +44,8 @@ type Prepared struct {
 	// CallbackKey is that of the address which the parameters name, CallbackNo its number; "": they name none.
 	CallbackKey string
 	CallbackNo  int
+	// Handler is called instead of the action's. Defaults to that.
+	Handler action.Handler
 }
 
 // Prepare renders, completes and checks a task's parameters and opens its state. Run reports its error, Err.
@@ -284,7 +286,11 @@ func (a *attempt) callHandler() (out any, err error) {
 		given, _ := params.(map[string]any)
 		call := a.call(given)
 		call.Media = a.file
-		out, err = a.act.Attempt(a.ctx, call)
+		act := a.act
+		if a.Handler != nil {
+			act = &action.Action{Spec: act.Spec, Handler: a.Handler}
+		}
+		out, err = act.Attempt(a.ctx, call)
 		return err
 	})
 	return out, err
