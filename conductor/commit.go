@@ -49,7 +49,7 @@ func (c *Conductor) commit(ctx context.Context) error {
 			end = c.o.Outage.Begin(err)
 		}
 		c.o.Log.Warn("commit failed, retrying; executions are stopped meanwhile", "error", err, "hint", stepwell.HintOf(err), "try", tries, "pause", pause)
-		last = !pausing(ctx, pause)
+		last = !c.o.Stepped && !pausing(ctx, pause) // the clock stands still
 		pause = min(2*pause, maxCommitPause)
 	}
 	return nil

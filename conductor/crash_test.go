@@ -14,11 +14,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/action"
+	"github.com/stepwell/stepwell/action/builtin"
 	"github.com/stepwell/stepwell/conductor"
-	"github.com/stepwell/stepwell/engine"
 	"github.com/stepwell/stepwell/queue"
+	"github.com/stepwell/stepwell/sim"
 	"github.com/stepwell/stepwell/store"
-	"github.com/stepwell/stepwell/worker"
 )
 
 // crashPipeline has a retry, spawned steps, a for_each, conditions, a wait, a signal, a large output and a join.
@@ -40,176 +41,176 @@ progress:
   items: each
 `
 
-// world is everything that a crash ends. The kill happens at the n-th passage of one point; from then
-// on nothing becomes durable, as if the process were gone.
-type world struct {
-	point string
-	n     int
-
-	mu     sync.Mutex
-	passed int
-	dead   bool
-	died   chan struct{}
+// crashed is an execution that has ended, perhaps in a later life of its process.
+type crashed struct {
+	*sim.World
+	t  *testing.T
+	id string
 }
 
-var errDead = &stepwell.Error{Code: stepwell.CodeInternal, Message: "the process is dead"}
+// newCrashed makes a world with the actions of the rig and more of them.
+func newCrashed(t *testing.T, fault func(sim.Passage) sim.Fate, more ...action.Action) crashed {
+	t.Helper()
+	clock, registry := &sim.Clock{}, &action.Registry{}
+	err := builtin.Register(registry, builtin.Options{Now: clock.Now})
+	if err == nil {
+		err = registry.Add(append(basicActions(clock.Now), more...)...)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := sim.New(t.Context(), sim.Options{Actions: registry, Clock: clock, Workers: 3, Fault: fault})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return crashed{World: w, t: t}
+}
 
-// pass reports whether the process is still alive after a point.
-func (w *world) pass(point string) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if point == w.point && !w.dead {
-		if w.passed++; w.passed == w.n {
-			w.dead = true
-			close(w.died)
+// live does something that is asked for from outside and lets the world go on until nothing happens any more. Each time that the
+// process has died another one takes over, and what was asked for is asked for again.
+func (r *crashed) live(ask func() error) {
+	r.t.Helper()
+	for lives := 0; ; lives++ {
+		err := ask()
+		if err == nil {
+			err = r.Run(r.t.Context())
+		}
+		for r.Dead() && lives < 20 {
+			err = r.World.Restart(r.t.Context())
+			lives++
+			if err == nil {
+				err = sim.ErrKilled
+			}
+		}
+		if err == nil {
+			return
+		}
+		if !errors.Is(err, sim.ErrKilled) || lives >= 20 {
+			r.t.Fatal(err)
 		}
 	}
-	if w.dead {
-		return errDead
+}
+
+// crashAnswer ends the wait of the step ask. Its sender repeats it until it is accepted.
+var crashAnswer = store.Signal{Key: "key-crash", ID: "1", Body: []byte(`{"outputs":{"n":300},"by":"anna"}`)}
+
+// crashRun runs crashPipeline, started and answered again by who does not know whether it has been.
+func crashRun(t *testing.T, fault func(sim.Passage) sim.Fate) crashed {
+	t.Helper()
+	r := newCrashed(t, fault)
+	if _, err := r.Store.CreateProgress(t.Context(), "crash"); err != nil {
+		t.Fatal(err)
 	}
-	return nil
-}
-
-// mortalQueue, mortalReporter and the hooks of faulty drop all traffic when the process dies.
-type mortalQueue struct {
-	queue.Queue
-	w *world
-}
-
-func (q mortalQueue) Push(ctx context.Context, messages []queue.Message) error {
-	if err := q.w.pass("before push"); err != nil {
+	d := pipeline(t, crashPipeline)
+	r.live(func() error {
+		id, err := r.Begin(t.Context(), d, conductor.Request{Origin: store.Origin{Project: "crash", Key: "crash", KeyHash: []byte("same")}})
+		if err == nil && r.id != "" && r.id != id {
+			t.Fatalf("started %s again as %s", r.id, id)
+		}
+		if err == nil {
+			r.id = id
+			_, _, err = r.Signal(t.Context(), crashAnswer)
+		}
 		return err
+	})
+	if all, err := r.Store.Executions(t.Context(), store.Filter{}); err != nil || len(all) != 1 {
+		t.Fatalf("%d executions were started for one key, error %v", len(all), err)
 	}
-	if err := q.Queue.Push(ctx, messages); err != nil {
-		return err
-	}
-	return q.w.pass("after push")
+	return r
 }
 
-func (q mortalQueue) Pull(ctx context.Context, most int) ([]queue.Lease, error) {
-	leases, err := q.Queue.Pull(ctx, most)
-	if err != nil {
-		return nil, err
+// everywhere plays a run once for each fate of each passage of each point, and compares what came of it with the undisturbed run.
+func everywhere(t *testing.T, want facts, play func(t *testing.T, fault func(sim.Passage) sim.Fate) crashed) (disturbed int) {
+	t.Helper()
+	for _, at := range sim.Fates {
+		for _, fate := range at.Fates {
+			for n := 1; ; n++ {
+				passed := 0
+				run := play(t, func(p sim.Passage) sim.Fate {
+					if p.Point == at.Point {
+						if passed++; passed == n {
+							return fate
+						}
+					}
+					return sim.Passes
+				})
+				if got := run.facts(); !got.equal(want) {
+					t.Fatalf("passage %d of %s %s:\n%s", n, at.Point, fate, cmp.Diff(want, got, cmp.AllowUnexported(facts{})))
+				}
+				if passed < n {
+					break // there are fewer passages
+				}
+				disturbed++
+			}
+		}
 	}
-	if q.w.pass("after pull") != nil { // the message is gone with its worker
-		<-ctx.Done()
-		return nil, ctx.Err()
-	}
-	return leases, nil
+	return disturbed
 }
 
-func (q mortalQueue) Ack(ctx context.Context, leases []queue.Lease) error {
-	if err := q.w.pass("before ack"); err != nil {
-		return err
-	}
-	return q.Queue.Ack(ctx, leases)
-}
-
-type mortalReporter struct {
-	worker.Reporter
-	w *world
-}
-
-func (r mortalReporter) Report(ctx context.Context, run int64, ev engine.Event) error {
-	if err := r.w.pass("before report"); err != nil {
-		return err
-	}
-	if err := r.Reporter.Report(ctx, run, ev); err != nil {
-		return err
-	}
-	return r.w.pass("after report")
-}
-
-// The process dies at every passage of every point between apply and acknowledgement. After recovery no
-// step is lost, none has completed twice, and no output differs from the undisturbed run's.
+// The process dies, the store and the queue refuse, workers are lost and messages come twice at every passage of every point from
+// the request to the end. No step is lost, none has completed twice, and no output differs from the undisturbed run's.
 func TestCrashAtEveryPoint(t *testing.T) {
 	t.Parallel()
-	want := crashRun(t, &world{}).facts()
+	want := crashRun(t, nil).facts()
 	if want.items != 4 {
 		t.Fatalf("%d items were counted", want.items)
 	}
 	if want.status != "completed" || len(want.steps) != 16 || want.outputs != `{"total":322}` {
 		t.Fatalf("the undisturbed run is %s with %s and steps %v", want.status, want.outputs, slices.Sorted(maps.Keys(want.steps)))
 	}
-	kills := 0
-	for _, point := range []string{"before commit", "after commit", "before push", "after push", "after pull", "before report", "after report", "before ack", "before signal", "after signal"} {
-		step := 1
-		if testing.Short() {
-			step = 5
-		}
-		for n := 1; ; n += step {
-			w := &world{point: point, n: n}
-			run := crashRun(t, w)
-			if got := run.facts(); !got.equal(want) {
-				t.Fatalf("killed at passage %d of %q:\n%s", n, point, cmp.Diff(want, got, cmp.AllowUnexported(facts{})))
-			}
-			run.stop()
-			if !w.dead {
-				break // there are fewer passages
-			}
-			kills++
-		}
-	}
-	t.Logf("%d kills", kills)
+	t.Logf("%d disturbed runs", everywhere(t, want, crashRun))
 }
 
-// crashed is a run that has ended, perhaps in a second life.
-type crashed struct {
-	*rig
-	id string
-}
-
-// crashAnswer ends the wait of the step ask. Its sender repeats it until it is accepted.
-var crashAnswer = store.Signal{Key: "key-crash", ID: "1", Body: []byte(`{"outputs":{"n":300},"by":"anna"}`)}
-
-func crashRun(t *testing.T, w *world) crashed {
-	t.Helper()
-	w.died = make(chan struct{})
-	db := filepath.Join(t.TempDir(), "crash.db")
-	f := &faulty{before: func(int) error { return w.pass("before commit") }, after: func(int) error { return w.pass("after commit") }, signal: w.pass}
-	r := newRig(t, build{db: db, faulty: f, workers: 3,
-		queue:  func(q queue.Queue) queue.Queue { return mortalQueue{q, w} },
-		report: func(r worker.Reporter) worker.Reporter { return mortalReporter{r, w} }})
-	if _, err := r.store.CreateProgress(t.Context(), "crash"); err != nil {
-		t.Fatal(err)
-	}
-	request := func(r *rig) conductor.Request {
-		return conductor.Request{Pipeline: r.register(pipeline(t, crashPipeline)), Origin: store.Origin{Project: "crash", Key: "crash", KeyHash: []byte("same")}}
-	}
-	id, err := r.Start(t.Context(), request(r))
-	if err == nil {
-		_, _, err = r.Signal(t.Context(), crashAnswer)
-	}
-	if err == nil {
-		ended := make(chan error, 1)
-		go func() { _, err := r.Wait(t.Context(), id); ended <- err }()
-		select {
-		case err = <-ended:
-		case <-w.died:
-			err = errDead
-			r.stop()
-			<-ended
+// The process dies twice: while it recovers, too.
+func TestCrashTwice(t *testing.T) {
+	t.Parallel()
+	want := crashRun(t, nil).facts()
+	for first := 1; first < 120; first += 5 {
+		for second := 1; second <= 8; second++ {
+			passed := 0
+			if got := crashRun(t, func(sim.Passage) sim.Fate {
+				if passed++; passed == first || passed == first+second {
+					return sim.Dies
+				}
+				return sim.Passes
+			}).facts(); !got.equal(want) {
+				t.Fatalf("at passages %d and %d:\n%s", first, first+second, cmp.Diff(want, got, cmp.AllowUnexported(facts{})))
+			}
 		}
 	}
-	if err == nil && w.pass("end") == nil {
-		return crashed{r, id}
+}
+
+// The state after each commit, folded from the log, is the state that was published with it.
+func TestStateAtEachVersion(t *testing.T) {
+	t.Parallel()
+	type state struct {
+		status   stepwell.ExecutionStatus
+		progress string
 	}
-	r.stop()
-	again := newRig(t, build{db: db})
-	if err := again.RecoverAll(t.Context()); err != nil {
-		t.Fatal(err)
+	var published []state
+	r := newCrashed(t, nil)
+	r.Observing(func(u *conductor.Update) {
+		published = append(published, state{u.Execution.Status, cmp.Diff(nil, u.Progress)})
+	})
+	r.live(func() error {
+		id, err := r.Begin(t.Context(), pipeline(t, crashPipeline), conductor.Request{})
+		if r.id = id; err == nil {
+			_, _, err = r.Signal(t.Context(), crashAnswer)
+		}
+		return err
+	})
+	for i, want := range published {
+		run, err := r.At(t.Context(), r.id, int64(i+1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := (state{run.Status(), cmp.Diff(nil, run.Progress())}); got != want {
+			t.Errorf("version %d: %v, want %v", i+1, got, want)
+		}
 	}
-	same, fresh, err := again.StartOnce(t.Context(), request(again))
-	if err != nil || id != "" && !fresh && same != id {
-		t.Fatalf("started %s again as %s: %v", id, same, err)
+	if _, err := r.At(t.Context(), r.id, int64(len(published)+1)); stepwell.CodeOf(err) != stepwell.CodeNotFound || len(published) < 10 {
+		t.Errorf("%d versions; the next one: %v", len(published), err)
 	}
-	if all, err := again.store.Executions(t.Context(), store.Filter{}); err != nil || len(all) != 1 {
-		t.Fatalf("%d executions were started for one key, error %v", len(all), err)
-	}
-	if _, _, err := again.Signal(t.Context(), crashAnswer); err != nil {
-		t.Fatal(err)
-	}
-	return crashed{again, same}
 }
 
 // facts must not depend on crashes.
@@ -226,11 +227,11 @@ func (f facts) equal(g facts) bool {
 
 func (r crashed) facts() facts {
 	r.t.Helper()
-	x, err := r.Wait(r.t.Context(), r.id)
+	x, err := r.Store.Execution(r.t.Context(), r.id)
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	list, err := r.store.Progress(r.t.Context(), []string{"crash"})
+	list, err := r.Store.Progress(r.t.Context(), []string{"crash"})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -238,17 +239,18 @@ func (r crashed) facts() facts {
 	if len(list) > 0 {
 		f.items = list[0].Done
 	}
-	for key, s := range r.steps(x.No) {
-		f.steps[key] = s.Status.String() + " " + string(s.Output)
+	steps, err := r.Store.Steps(r.t.Context(), x.No, store.StepFilter{Limit: 10_000})
+	if err != nil {
+		r.t.Fatal(err)
 	}
-	events, err := r.store.Events(r.t.Context(), x.No, 0, 10_000)
+	for i := range steps {
+		f.steps[steps[i].Key] = steps[i].Status.String() + " " + string(steps[i].Output)
+	}
+	events, err := r.Store.Events(r.t.Context(), x.No, 0, 10_000)
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	for _, e := range events {
-		if e.Type == "failed" && e.Detail == "stopped, because the process ends" {
-			continue // put back by an orderly stop: the attempt goes on
-		}
 		switch e.Type {
 		case "completed", "failed", "skipped", "spawned", "waiting", "start":
 			f.ends[e.Type+" "+e.StepKey]++
@@ -257,63 +259,30 @@ func (r crashed) facts() facts {
 	return f
 }
 
-// forgetful is a queue that loses everything from one push on.
-type forgetful struct {
-	queue.Queue
-	mu   sync.Mutex
-	left int
-	lost chan struct{}
-}
-
-func (q *forgetful) Push(ctx context.Context, messages []queue.Message) error {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.left--; q.left < 0 {
-		if q.left == -1 {
-			close(q.lost)
-		}
-		return nil
-	}
-	return q.Queue.Push(ctx, messages)
-}
-
-// The queue loses everything in the middle: the store knows it all.
+// The queue loses one push after the other, and everything in it with the process that ends later: the store knows it all.
 func TestQueueLosesEverything(t *testing.T) {
-	calm := crashRun(t, &world{})
-	want := calm.facts()
-	for n := range 8 {
-		db := filepath.Join(t.TempDir(), "lost.db")
-		q := &forgetful{left: n, lost: make(chan struct{})}
-		r := newRig(t, build{db: db, workers: 2, queue: func(inner queue.Queue) queue.Queue { q.Queue = inner; return q }})
-		r.project("crash")
-		id := r.beginFor("crash", crashPipeline)
-		if _, _, err := r.Signal(t.Context(), crashAnswer); err != nil {
-			t.Fatal(err)
-		}
-		ended := make(chan struct{})
-		go func() {
-			defer close(ended)
-			if _, err := r.Wait(t.Context(), id); err != nil && stepwell.CodeOf(err) != stepwell.CodeUnavailable {
-				t.Error(err)
+	t.Parallel()
+	want := crashRun(t, nil).facts()
+	for n := range 12 {
+		pushes := 0
+		r := crashRun(t, func(p sim.Passage) sim.Fate {
+			if p.Point == sim.BeforePush {
+				if pushes++; pushes > n && pushes < 1000 {
+					return sim.Gone
+				}
 			}
-		}()
-		select {
-		case <-q.lost:
-		case <-ended: // everything went out in fewer pushes
-		}
-		if err := r.stop(); err != nil {
+			return sim.Passes
+		})
+		pushes = 1000 // the next process has a queue that works
+		if err := r.World.Restart(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		<-ended
-		again := newRig(t, build{db: db})
-		if err := again.Recover(t.Context(), id); err != nil {
+		if err := r.Run(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		got := crashed{again, id}
-		if f := got.facts(); !f.equal(want) {
-			t.Errorf("lost from push %d on:\n%s", n, cmp.Diff(want, f, cmp.AllowUnexported(facts{})))
+		if got := r.facts(); !got.equal(want) {
+			t.Errorf("lost from push %d on:\n%s", n, cmp.Diff(want, got, cmp.AllowUnexported(facts{})))
 		}
-		again.stop()
 	}
 }
 
@@ -340,39 +309,6 @@ func TestPushIsTriedAgain(t *testing.T) {
 	r.end(r.begin(pipeline(t, one("t.echo"))), stepwell.ExecutionCompleted)
 	if !r.log.has("push failed, retrying") {
 		t.Error("the failure was not logged")
-	}
-}
-
-// A commit refused for a moment is retried; one stored despite the error is not taken for another process's work.
-func TestCommitIsTriedAgain(t *testing.T) {
-	away := errors.New("the store is unavailable")
-	for name, f := range map[string]*faulty{
-		"refused": {before: func(call int) error {
-			if call == 2 {
-				return away
-			}
-			return nil
-		}},
-		"stored all the same": {after: func(call int) error {
-			if call == 2 {
-				return away
-			}
-			return nil
-		}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			r := newRig(t, build{faulty: f})
-			id := r.begin(pipeline(t, crashPipeline))
-			if _, _, err := r.Signal(t.Context(), crashAnswer); err != nil {
-				t.Fatal(err)
-			}
-			if x := r.end(id, stepwell.ExecutionCompleted); string(x.Outputs) != `{"total":322}` {
-				t.Errorf("outputs %s", x.Outputs)
-			}
-			if !r.log.has("commit failed, retrying") {
-				t.Error("the failure was not logged")
-			}
-		})
 	}
 }
 
@@ -429,5 +365,8 @@ func TestStoreComesBack(t *testing.T) {
 	}
 	if err := r.Stalled(); err != nil {
 		t.Errorf("afterwards: %v", err)
+	}
+	if !r.log.has("commit failed, retrying") {
+		t.Error("the failure was not logged")
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/engine"
 )
 
@@ -36,7 +37,7 @@ func (c *Conductor) Why(ctx context.Context, id, step string) ([]engine.Reason, 
 			return nil, err
 		}
 	}
-	l, err := c.rebuild(ctx, row)
+	l, err := c.rebuild(ctx, row, 0)
 	if held, ok := errors.AsType[*heldError](holding(err)); ok {
 		why := held.failure()
 		return []engine.Reason{{Code: string(why.Code), Message: why.Message + " (" + why.Hint + ")"}}, nil
@@ -45,6 +46,22 @@ func (c *Conductor) Why(ctx context.Context, id, step string) ([]engine.Reason, 
 		return nil, err
 	}
 	return l.run.Why(step)
+}
+
+// At is the state of an execution after its commit with a version; 0: after the last one. CodeNotFound: there is no such version.
+func (c *Conductor) At(ctx context.Context, id string, version int64) (*engine.Run, error) {
+	row, err := c.o.Store.Execution(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	l, err := c.rebuild(ctx, row, version)
+	if err != nil {
+		return nil, err
+	}
+	if l.version < version || version < 0 {
+		return nil, stepwell.Errorf(stepwell.CodeNotFound, "", "execution %s has no version %d, the last one is %d", row.ID, version, l.version)
+	}
+	return l.run, nil
 }
 
 // look is ask for read-only requests: while the store is away they fail at once, as the loop answers nothing.

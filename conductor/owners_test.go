@@ -68,7 +68,7 @@ func TestExpect(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	first.faulty.refuse(errDead) // reports of the stop are lost, as by kill -9
+	first.faulty.refuse(&stepwell.Error{Code: stepwell.CodeInternal, Message: "the process is dead"}) // reports of the stop are lost, as by kill -9
 	first.stop()
 	flying := make(chan []engine.Flight, 1)
 	r := newRig(t, build{db: db, actions: actions(g), set: func(o *conductor.Options) {

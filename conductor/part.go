@@ -104,7 +104,7 @@ func (c *Conductor) given(ctx context.Context, req *Request, wanted []bool, unti
 	if !row.Status.Terminal() {
 		return stepwell.Errorf(stepwell.CodeConflict, "wait for its end, or name another one", "the execution %s, whose results are to be taken over, is %s", row.ID, row.Status)
 	}
-	run, err := c.rebuild(ctx, row)
+	run, err := c.rebuild(ctx, row, 0)
 	if err != nil {
 		return err
 	}

@@ -84,7 +84,7 @@ func (c *Conductor) bring(ctx context.Context, id string, ended bool) (*live, st
 	if err := c.o.Owners.Mine(ctx, id); err != nil {
 		return nil, 0, err
 	}
-	l, err := c.rebuild(ctx, row)
+	l, err := c.rebuild(ctx, row, 0)
 	err = holding(err)
 	if err == nil && l.run.Status().Terminal() && !ended { // by another process, since its row was read
 		return nil, l.run.Status(), nil
@@ -92,13 +92,13 @@ func (c *Conductor) bring(ctx context.Context, id string, ended bool) (*live, st
 	return l, row.Status, err
 }
 
-// rebuild folds the step log of an execution into a run.
-func (c *Conductor) rebuild(ctx context.Context, row *store.Execution) (*live, error) {
+// rebuild folds the step log of an execution into a run, up to a version; 0: all of it.
+func (c *Conductor) rebuild(ctx context.Context, row *store.Execution, until int64) (*live, error) {
 	l, err := c.fresh(ctx, row)
 	if err != nil {
 		return nil, err
 	}
-	if err := c.replay(ctx, l, row); err != nil {
+	if err := c.replay(ctx, l, row, until); err != nil {
 		return nil, err
 	}
 	return l, nil
@@ -116,8 +116,8 @@ func (c *Conductor) fresh(ctx context.Context, row *store.Execution) (*live, err
 	return l, nil
 }
 
-// replay folds the step log of an execution into its run.
-func (c *Conductor) replay(ctx context.Context, l *live, row *store.Execution) error {
+// replay folds the step log of an execution into its run, up to a version; 0: all of it.
+func (c *Conductor) replay(ctx context.Context, l *live, row *store.Execution, until int64) error {
 	var fx engine.Effects
 	for entry, err := range c.o.Store.StepLog(ctx, row.No, 0) {
 		if err != nil {
@@ -125,6 +125,9 @@ func (c *Conductor) replay(ctx context.Context, l *live, row *store.Execution) e
 		}
 		if err := c.fold(ctx, l, entry, &fx); err != nil {
 			return fmt.Errorf("execution %s, version %d: %w", row.ID, entry.Version, err)
+		}
+		if l.version == until {
+			break
 		}
 	}
 	if l.version == 0 {

@@ -4,20 +4,18 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/action"
-	"github.com/stepwell/stepwell/queue"
+	"github.com/stepwell/stepwell/conductor"
+	"github.com/stepwell/stepwell/engine"
+	"github.com/stepwell/stepwell/sim"
 	"github.com/stepwell/stepwell/spec"
 	"github.com/stepwell/stepwell/store"
-	"github.com/stepwell/stepwell/worker"
 )
 
 // brokenPipeline ends with failures in a for_each, a group and a spawned step; some outputs are large, so that some
@@ -73,96 +71,76 @@ func (m *mender) actions() []action.Action {
 // repetition is a retry or a restart that is cut off.
 type repetition struct {
 	name   string
-	repeat func(ctx context.Context, r *rig, id string) (again string, err error)
+	repeat func(ctx context.Context, r *crashed, id string) (again string, err error)
 	may    []string // steps of t.mend that it repeats
 	steps  int
 }
 
 var repetitions = []repetition{
-	{"retry", func(ctx context.Context, r *rig, id string) (string, error) {
+	{"retry", func(ctx context.Context, r *crashed, id string) (string, error) {
 		again, _, err := r.RetryOnce(ctx, id, "", store.Origin{Key: "again", KeyHash: []byte("same")})
 		return again, err
 	}, []string{"each[1]", "each[3]", "group.b"}, 17},
-	{"restart of what failed", func(ctx context.Context, r *rig, id string) (string, error) {
-		return id, r.Restart(ctx, id, "each", true)
+	{"restart of what failed", func(ctx context.Context, r *crashed, id string) (string, error) {
+		return id, r.Conductor.Restart(ctx, id, "each", true)
 	}, []string{"each[1]", "each[3]"}, 17},
-	{"restart of a step", func(ctx context.Context, r *rig, id string) (string, error) {
-		return id, r.Restart(ctx, id, "group", false)
+	{"restart of a step", func(ctx context.Context, r *crashed, id string) (string, error) {
+		return id, r.Conductor.Restart(ctx, id, "group", false)
 	}, []string{"group.b"}, 17},
 }
 
-// The process dies at every passage of every point from the request of a retry or a restart to its end: between the
-// commit of the new execution and its first dispatch, say. A repeated request gets the same execution, kept steps do
-// not run, and the end is that of the undisturbed one.
+// The process dies, and all else happens that everywhere knows, from the request of a retry or a restart to its end: between the
+// commit of the new execution and its first dispatch, say. A repeated request gets the same execution, kept steps do not run, and
+// the end is that of the undisturbed one.
 func TestCrashWhileRepeating(t *testing.T) {
 	t.Parallel()
 	for _, rep := range repetitions {
 		t.Run(rep.name, func(t *testing.T) {
 			t.Parallel()
-			calm := rep.run(t, &world{})
-			want := calm.facts()
-			calm.stop()
+			want := rep.run(t, nil).facts()
 			if len(want.steps) != rep.steps || rep.name == "retry" && (want.status != "completed" || want.outputs != `{"total":405}`) {
 				t.Fatalf("undisturbed: %s %s, %d steps %v", want.status, want.outputs, len(want.steps), slices.Sorted(maps.Keys(want.steps)))
 			}
-			kills := 0
-			for _, point := range []string{"before commit", "after commit", "before push", "after push", "after pull", "before report", "after report", "before ack"} {
-				step := 1
-				if testing.Short() {
-					step = 4
-				}
-				for n := 1; ; n += step {
-					w := &world{point: point, n: n}
-					run := rep.run(t, w)
-					got := run.facts()
-					run.stop()
-					if !got.equal(want) {
-						t.Fatalf("killed at passage %d of %q:\n%s", n, point, cmp.Diff(want, got, cmp.AllowUnexported(facts{})))
-					}
-					if !w.dead {
-						break // there are fewer passages
-					}
-					kills++
-				}
-			}
-			t.Logf("%d kills", kills)
+			t.Logf("%d disturbed runs", everywhere(t, want, rep.run))
 		})
 	}
 }
 
-func (rep *repetition) run(t *testing.T, w *world) crashed {
+func (rep *repetition) run(t *testing.T, fault func(sim.Passage) sim.Fate) crashed {
 	t.Helper()
-	w.died = make(chan struct{})
-	db, m := filepath.Join(t.TempDir(), "repeat.db"), &mender{}
-	calm := newRig(t, build{db: db, actions: m.actions()})
-	id := calm.begin(pipeline(t, brokenPipeline))
-	calm.end(id, stepwell.ExecutionCompletedWithFailures)
-	calm.stop()
-	m.mend()
-
-	f := &faulty{before: func(int) error { return w.pass("before commit") }, after: func(int) error { return w.pass("after commit") }}
-	r := newRig(t, build{db: db, faulty: f, workers: 3, actions: m.actions(),
-		queue:  func(q queue.Queue) queue.Queue { return mortalQueue{q, w} },
-		report: func(r worker.Reporter) worker.Reporter { return mortalReporter{r, w} }})
-	again, err := rep.repeat(t.Context(), r, id)
-	if err == nil {
-		ended := make(chan error, 1)
-		go func() { _, err := r.Wait(t.Context(), again); ended <- err }()
-		select {
-		case err = <-ended:
-		case <-w.died:
-			err = errDead
-			r.stop()
-			<-ended
+	m, calm := &mender{}, true
+	r := newCrashed(t, func(p sim.Passage) sim.Fate {
+		if calm || fault == nil {
+			return sim.Passes
 		}
+		return fault(p)
+	}, m.actions()...)
+	first := ""
+	r.live(func() (err error) {
+		first, err = r.Begin(t.Context(), pipeline(t, brokenPipeline), conductor.Request{})
+		return err
+	})
+	r.id = first
+	if f := r.facts(); f.status != stepwell.ExecutionCompletedWithFailures.String() {
+		t.Fatalf("at first: %s", f.status)
 	}
-	if err != nil || w.pass("end") != nil {
-		r.stop()
-		r = newRig(t, build{db: db, actions: m.actions()})
-		again = rep.askAgain(t, r, id)
+	m.mend()
+	calm = false
+	asked := false
+	r.live(func() (err error) {
+		if asked && rep.begun(t, &r, first) {
+			return nil
+		}
+		asked = true
+		r.id, err = rep.repeat(t.Context(), &r, first)
+		return err
+	})
+	if r.id == "" || rep.name != "retry" {
+		r.id = first
 	}
-	if _, err := r.Wait(t.Context(), again); err != nil {
-		t.Fatal(err)
+	all, err := r.Store.Executions(t.Context(), store.Filter{})
+	if err != nil || len(all) > 2 || r.id != first && (len(all) != 2 || all[0].Parent != first) {
+		t.Fatalf("%d executions, error %v", len(all), err)
 	}
 	for key := range m.ran {
 		if !slices.Contains(rep.may, key) {
@@ -172,35 +150,19 @@ func (rep *repetition) run(t *testing.T, w *world) crashed {
 	if len(m.ran) != len(rep.may) {
 		t.Errorf("%v ran, of %v", m.ran, rep.may)
 	}
-	return crashed{r, again}
+	return r
 }
 
-// askAgain recovers and asks for the same again: a retry by its key; a restart unless it is seen to have begun.
-func (rep *repetition) askAgain(t *testing.T, r *rig, id string) string {
+// begun reports whether a restart is seen to have begun. A retry has a key: it is asked for again.
+func (rep *repetition) begun(t *testing.T, r *crashed, id string) bool {
 	t.Helper()
-	if err := r.RecoverAll(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	x, err := r.store.Execution(t.Context(), id)
+	x, err := r.Store.Execution(t.Context(), id)
 	if err != nil {
 		t.Fatal(err)
 	}
-	events, err := r.store.Events(t.Context(), x.No, 0, 10_000)
+	events, err := r.Store.Events(t.Context(), x.No, 0, 10_000)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, e := range events {
-		if e.Type == "restart" {
-			return id
-		}
-	}
-	again, err := rep.repeat(t.Context(), r, id)
-	if err != nil {
-		t.Fatal(err)
-	}
-	all, err := r.store.Executions(t.Context(), store.Filter{})
-	if err != nil || len(all) > 2 || again != id && (len(all) != 2 || all[0].Parent != id) {
-		t.Fatalf("%d executions, error %v", len(all), err)
-	}
-	return again
+	return slices.ContainsFunc(events, func(e engine.HistoryEvent) bool { return e.Type == "restart" })
 }

@@ -145,7 +145,7 @@ func (c *Conductor) beginning(ctx context.Context, id, from string, req *Request
 	}
 	u := &Reuse{Execution: row.ID, Why: now.Changes(p.plan), row: row}
 	if most := now.Unchanged(p.plan, slices.Clone(u.Why)); most > max(least, 0) {
-		if u.run, err = c.rebuild(ctx, row); err != nil {
+		if u.run, err = c.rebuild(ctx, row, 0); err != nil {
 			return c.unreadable(steps, row, holding(err))
 		}
 		if err := c.compare(ctx, id, req, params, u); err != nil {

@@ -77,7 +77,7 @@ func newRig(t *testing.T, b build) *rig {
 	registry := &action.Registry{}
 	err = builtin.Register(registry, builtin.Options{})
 	must()
-	err = registry.Add(append(basicActions(), b.actions...)...)
+	err = registry.Add(append(basicActions(time.Now), b.actions...)...)
 	must()
 	r.store, err = sqlite.Open(ctx, sqlite.Options{Path: b.db, Exclusive: !b.shared, Synchronous: "normal"})
 	must()
@@ -202,7 +202,7 @@ func one(act string) string {
 	return "name: one\nsteps:\n  - id: a\n    action: " + act + "\n"
 }
 
-func basicActions() []action.Action {
+func basicActions(now func() time.Time) []action.Action {
 	n := []spec.Field{{Name: "n", Type: spec.Any}}
 	make := func(name string, f action.HandlerFunc, spawns ...string) action.Action {
 		return action.Action{Spec: spec.Spec{Name: name, Summary: "For tests.", Params: n, Spawns: spawns}, Handler: f}
@@ -227,7 +227,7 @@ func basicActions() []action.Action {
 		make("t.fail", func(context.Context, *action.Call) (any, error) { return nil, errors.New("it always fails") }),
 		make("t.block", func(ctx context.Context, _ *action.Call) (any, error) { <-ctx.Done(); return nil, ctx.Err() }),
 		make("t.nap", func(context.Context, *action.Call) (any, error) {
-			return nil, action.WaitUntil(time.Now().Add(2*time.Millisecond), map[string]any{"text": strings.Repeat("y", 100<<10), "n": 7})
+			return nil, action.WaitUntil(now().Add(2*time.Millisecond), map[string]any{"text": strings.Repeat("y", 100<<10), "n": 7})
 		}),
 		make("t.await", func(_ context.Context, c *action.Call) (any, error) {
 			return nil, action.Await(fmt.Sprint("key-", c.Params["n"]), time.Time{}, nil)
@@ -276,7 +276,6 @@ type faulty struct {
 	before  func(call int) error // an error refuses the commit
 	after   func(call int) error // an error comes although the commit is durable
 	lines   func() error
-	signal  func(point string) error
 	numbers func() error
 	given   func(first int64) int64 // the numbers that are given instead
 }
@@ -316,20 +315,6 @@ func (f *faulty) Commit(ctx context.Context, commits []store.Commit) error {
 		return f.after(call)
 	}
 	return nil
-}
-
-func (f *faulty) PutSignal(ctx context.Context, s store.Signal) (bool, error) {
-	if f.signal == nil {
-		return f.Store.PutSignal(ctx, s)
-	}
-	if err := f.signal("before signal"); err != nil {
-		return false, err
-	}
-	fresh, err := f.Store.PutSignal(ctx, s)
-	if err == nil {
-		err = f.signal("after signal")
-	}
-	return fresh, err
 }
 
 func (f *faulty) AppendLogs(ctx context.Context, lines []store.LogLine) error {

@@ -389,7 +389,7 @@ func (c *Conductor) awaited(ctx context.Context, id string) ([]engine.Await, err
 	if row.Status.Terminal() {
 		return nil, errGone
 	}
-	l, err := c.rebuild(ctx, row)
+	l, err := c.rebuild(ctx, row, 0)
 	if err != nil {
 		return nil, err
 	}

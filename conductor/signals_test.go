@@ -300,7 +300,7 @@ func TestApproval(t *testing.T) {
 func TestCallbackAddress(t *testing.T) {
 	var keys []string
 	w := &waits{}
-	call := action.Action{Spec: basicActions()[0].Spec}
+	call := action.Action{Spec: basicActions(time.Now)[0].Spec}
 	call.Spec.Name = "t.call"
 	call.Handler = callHandler(func(c *action.Call) (any, error) {
 		key, url, err := c.Callback(t.Context())

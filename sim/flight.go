@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/action"
 	"github.com/stepwell/stepwell/engine"
 	"github.com/stepwell/stepwell/queue"
 	"github.com/stepwell/stepwell/worker"
@@ -48,8 +49,11 @@ func (w *World) begin(ctx context.Context) (any bool, err error) {
 	if w.begun++; w.begun > w.o.MaxAttempts {
 		return false, stepwell.Errorf(stepwell.CodeLimit, "a step may repeat for ever: check its conditions and waits", "more than %d attempts were begun", w.o.MaxAttempts)
 	}
-	if w.pass(AfterPull) != nil {
+	switch fate, err := w.pass(AfterPull, t.Key); {
+	case err != nil:
 		return true, nil
+	case fate == Lost:
+		return true, w.Conductor.Report(ctx, t.Run, w.lost(t.Idx, t.Epoch))
 	}
 	return true, w.start(ctx, t)
 }
@@ -57,7 +61,9 @@ func (w *World) begin(ctx context.Context) (any bool, err error) {
 // pull takes what was dispatched out of the queue.
 func (w *World) pull() {
 	for _, l := range w.queue.Take(nil, w.queue.Len(), func(*queue.Message) bool { return true }) {
-		w.ready = append(w.ready, l.Body.(*engine.Task))
+		t := l.Body.(*engine.Task)
+		w.keys[stepOf{t.Run, t.Idx}] = t.Key
+		w.ready = append(w.ready, t)
 	}
 }
 
@@ -87,6 +93,7 @@ func (w *World) start(ctx context.Context, t *engine.Task) error {
 			return err
 		}
 	}
+	w.begins(t)
 	for _, text := range f.out.Logs {
 		f.remote.Host().Log(slog.LevelInfo, text)
 	}
@@ -106,6 +113,16 @@ func (w *World) start(ctx context.Context, t *engine.Task) error {
 
 // call runs an action. It ends at once, or after as long as it is said to take.
 func (w *World) call(ctx context.Context, f *flight, p worker.Prepared) error {
+	if act, ok := w.o.Actions.Lookup(f.Step.Action); ok && w.o.Trace != nil {
+		run := act.Attempt
+		if p.Handler != nil {
+			run = p.Handler.Run
+		}
+		p.Handler = action.HandlerFunc(func(ctx context.Context, c *action.Call) (any, error) {
+			w.begins(f.Task)
+			return run(ctx, c)
+		})
+	}
 	f.ended = w.runner.Run(ctx, p)
 	if f.ended.Kind == 0 {
 		return nil // another one has it
@@ -113,6 +130,10 @@ func (w *World) call(ctx context.Context, f *flight, p worker.Prepared) error {
 	f.due = f.Started.Add(f.out.Takes)
 	w.flights = append(w.flights, f)
 	return nil
+}
+
+func (w *World) begins(t *engine.Task) {
+	w.trace(Trace{What: Begun, Run: t.Run, Idx: t.Idx, Epoch: t.Epoch, Key: t.Key, Once: t.Step.Policy.NotIdempotent})
 }
 
 // claim records that an attempt runs, before it does; false: it is no longer wanted.

@@ -61,9 +61,11 @@ type Options struct {
 	Observe func(*conductor.Update)
 	// Lines gets the log lines of steps.
 	Lines func(store.LogLine)
-	// Fault is asked at each passage of a point; an error ends the process there: nothing becomes durable from then on, and Run
-	// returns ErrKilled. Defaults to none.
-	Fault func(Point) error
+	// Fault is asked at each passage of a point. After Dies nothing becomes durable, and Run returns ErrKilled. A fate that the
+	// point does not know (Fates) is none. Defaults to all passing.
+	Fault func(Passage) Fate
+	// Trace gets what happens, in order. Defaults to nothing.
+	Trace func(*Trace)
 	// MaxAttempts bounds the attempts that are begun, so that a pipeline without an end ends. Defaults to 100,000.
 	MaxAttempts int
 	// MaxTime bounds how far the clock goes. Defaults to ten years.
@@ -114,6 +116,9 @@ type World struct {
 	idle    time.Duration
 	end     time.Time
 	dead    bool
+	passed  map[Passage]int   // with N 0
+	resend  bool              // a signal comes twice
+	keys    map[stepOf]string // of dispatched steps
 }
 
 // plannedEvent happens at a time.
@@ -146,11 +151,9 @@ func New(ctx context.Context, o Options) (*World, error) {
 	if o.Lines == nil {
 		o.Lines = func(store.LogLine) {}
 	}
-	if o.Fault == nil {
-		o.Fault = func(Point) error { return nil }
-	}
 	o.Clock.at = o.At
-	w := &World{o: o, Clock: o.Clock, Store: memory.New(o.Clock.Now), random: rand.New(rand.NewPCG(o.Seed, 0)), end: o.At.Add(o.MaxTime)}
+	w := &World{o: o, Clock: o.Clock, Store: memory.New(o.Clock.Now), random: rand.New(rand.NewPCG(o.Seed, 0)), end: o.At.Add(o.MaxTime),
+		passed: map[Passage]int{}, keys: map[stepOf]string{}}
 	if err := w.keepSecrets(ctx); err != nil {
 		return nil, err
 	}
@@ -177,17 +180,28 @@ func (w *World) keepSecrets(ctx context.Context) error {
 // boot starts the process: everything but the store is new.
 func (w *World) boot(ctx context.Context) (err error) {
 	w.queue, w.ready, w.flights, w.dead = &queue.Memory{}, nil, nil, false
+	w.trace(Trace{What: Booted})
 	log := slog.New(slog.DiscardHandler)
 	w.Conductor, err = conductor.New(ctx, conductor.Options{Store: mortalStore{w.Store, w}, Queue: mortalQueue{w.queue, w}, Blobs: w.Store.Blobs(), Catalog: w.o.Actions,
-		Secrets: w.guard, Revoke: w.revoke, Observe: w.o.Observe, Now: w.Clock.Now, NewID: w.newID, Stepped: true, Log: log,
+		Secrets: w.guard, Revoke: w.revoke, Observe: w.observe, Now: w.Clock.Now, NewID: w.newID, Stepped: true, Log: log,
 		Limits: conductor.Limits{Patience: time.Nanosecond}})
 	if err != nil {
 		return err
 	}
-	w.runner, err = worker.NewRunner(worker.Options{Actions: w.o.Actions, Reporter: mortalReporter{w}, Records: w.Store, Blobs: w.Store.Blobs(),
+	w.runner, err = worker.NewRunner(worker.Options{Actions: w.o.Actions, Reporter: mortalReporter{w}, Records: mortalStore{w.Store, w}, Blobs: w.Store.Blobs(),
 		Secrets: w.guard, Lines: w.line, Name: "sim", Now: w.Clock.Now, Log: log,
 		CallbackURL: func(key string) string { return "https://stepwell.example/callbacks/" + key }})
 	return err
+}
+
+// Observing sets Options.Observe.
+func (w *World) Observing(f func(*conductor.Update)) { w.o.Observe = f }
+
+func (w *World) observe(u *conductor.Update) {
+	w.trace(Trace{What: Published, Update: u})
+	if w.o.Observe != nil {
+		w.o.Observe(u)
+	}
 }
 
 func (w *World) line(l store.LogLine) {
@@ -229,11 +243,27 @@ func (w *World) Begin(ctx context.Context, d *definition.Definition, r conductor
 	if r.Pipeline, err = w.Register(ctx, d); err != nil {
 		return "", err
 	}
-	if id, err = w.Start(ctx, r); w.dead {
+	return w.Start(ctx, r)
+}
+
+// Start starts an execution, or finds the one that the request's key has started.
+func (w *World) Start(ctx context.Context, r conductor.Request) (id string, err error) {
+	if r.Origin.Key == "" {
+		id, err = w.Conductor.Start(ctx, r)
+	} else {
+		id, _, err = w.StartOnce(ctx, r)
+	}
+	switch {
+	case w.dead:
 		err = ErrKilled
+	case err == nil:
+		w.trace(Trace{What: Started, ID: id})
 	}
 	return id, err
 }
+
+// Dead reports whether the process has ended at a point: call Restart.
+func (w *World) Dead() bool { return w.dead }
 
 // Run lets the world go on until nothing happens any more by itself: all executions have ended, or wait for something from outside
 // that is not planned.

@@ -197,21 +197,21 @@ func TestSeeds(t *testing.T) {
 // if nothing had happened.
 func TestKilledEverywhere(t *testing.T) {
 	kills := 0
-	for _, point := range Points {
+	for _, point := range Fates {
 		for n := 1; ; n++ {
 			passed := 0
-			_, x := play(t, Options{Fault: func(p Point) error {
-				if p == point {
+			_, x := play(t, Options{Fault: func(p Passage) Fate {
+				if p.Point == point.Point {
 					passed++
 				}
-				if p == point && passed == n {
-					return errors.New("here")
+				if p.Point == point.Point && passed == n {
+					return Dies
 				}
-				return nil
+				return Passes
 			}})
 			cut := x.Status == stepwell.ExecutionFailed && x.Failure.Step == "charge" && x.Failure.Code == stepwell.CodeLost
 			if !cut && string(x.Outputs) != `{"by":"anna","done":4}` {
-				t.Fatalf("%s, passage %d: %s with %s, failure %+v", point, n, x.Status, x.Outputs, x.Failure)
+				t.Fatalf("%s, passage %d: %s with %s, failure %+v", point.Point, n, x.Status, x.Outputs, x.Failure)
 			}
 			if passed < n {
 				break
