@@ -102,6 +102,9 @@ func (p *planned) do(ctx context.Context, r *run) error {
 	w := r.world
 	switch {
 	case p.RestartProcess:
+		if err := r.forget(ctx, false); err != nil {
+			return err
+		}
 		return w.Restart(ctx)
 	case p.Cancel != "":
 		return w.Cancel(ctx, r.id, p.Cancel)
@@ -139,7 +142,8 @@ func (p *planned) send(ctx context.Context, r *run, key string, body conductor.A
 	if p.Signal != nil && p.Signal.ID != "" {
 		id = p.Signal.ID
 	}
-	_, _, err = r.world.Signal(ctx, store.Signal{Key: key, ID: id, Body: raw, At: r.world.Clock.Now()})
+	r.sent[p] = store.Signal{Key: key, ID: id, Body: raw, At: r.world.Clock.Now()}
+	_, _, err = r.world.Signal(ctx, r.sent[p])
 	return err
 }
 

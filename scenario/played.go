@@ -1,6 +1,8 @@
 package scenario
 
 import (
+	"github.com/stepwell/stepwell/plan"
+	"github.com/stepwell/stepwell/sim"
 	"github.com/stepwell/stepwell/store"
 )
 
@@ -12,6 +14,9 @@ type Played struct {
 	Steps     map[string]*PlayedStep
 	Calls     []Call
 	Lines     []store.LogLine
+	World     *sim.World // of Runner.Play: it stands still
+
+	plan *plan.Plan
 }
 
 // PlayedStep is what came of a step.

@@ -93,7 +93,9 @@ type run struct {
 	start time.Time
 
 	calls []Call
+	how   *How
 	count map[string]int // calls by key
+	disturbed
 	fired map[*planned]bool
 	used  map[*mock]bool
 	lines []store.LogLine
@@ -102,10 +104,15 @@ type run struct {
 	keys  []string // of steps, in order of index
 }
 
+// newRun makes ready for running a test.
+func (o *Runner) newRun(t *Test, how *How) *run {
+	return &run{Runner: o, t: t, how: how, res: &Result{File: t.File, Line: t.Pos.Line, Name: t.Name, Pipeline: t.Pipeline}, count: map[string]int{},
+		fired: map[*planned]bool{}, used: map[*mock]bool{}, steps: map[string]*store.Step{}, disturbed: newDisturbed()}
+}
+
 // Run runs a test. Its result says all that went wrong; the error is that of ctx.
 func (o *Runner) Run(ctx context.Context, t *Test) (*Result, error) {
-	r := &run{Runner: o, t: t, res: &Result{File: t.File, Line: t.Pos.Line, Name: t.Name, Pipeline: t.Pipeline}, count: map[string]int{}, fired: map[*planned]bool{},
-		used: map[*mock]bool{}, steps: map[string]*store.Step{}}
+	r := o.newRun(t, &How{Seed: o.o.Seed})
 	if t.timing != nil {
 		r.checkTiming()
 	} else if err := r.play(ctx); err != nil {
@@ -157,33 +164,45 @@ func (o *Runner) load(file string) (*definition.Definition, error) {
 
 // play runs the execution and compares.
 func (r *run) play(ctx context.Context) error {
-	if err := r.announce(); err != nil {
-		return err
-	}
-	def, err := r.load(r.t.Pipeline)
-	if err != nil {
-		return err
-	}
-	if r.o.Streams != nil {
-		if err := r.o.Streams.begin(r); err != nil {
-			return err
-		}
-	}
-	dir, done, err := r.dir()
+	done, err := r.set(ctx)
 	if err != nil {
 		return err
 	}
 	defer done()
-	r.world, err = sim.New(ctx, sim.Options{Actions: r.o.Actions, Clock: r.o.Clock, At: r.t.At, Seed: r.o.Seed, Secrets: r.t.Secrets, Mock: r.mock, Observe: r.observe,
-		Lines: func(l store.LogLine) { r.lines = append(r.lines, l) }})
+	if err := r.live(ctx); err != nil {
+		r.explain(ctx, err)
+		return nil
+	}
+	return r.judge(ctx)
+}
+
+// set makes the world. done deletes what the test has written.
+func (r *run) set(ctx context.Context) (done func(), err error) {
+	if err := r.announce(); err != nil {
+		return nil, err
+	}
+	if r.def, err = r.load(r.t.Pipeline); err != nil {
+		return nil, err
+	}
+	if r.o.Streams != nil {
+		if err := r.o.Streams.begin(r); err != nil {
+			return nil, err
+		}
+	}
+	if r.folder, done, err = r.dir(); err != nil {
+		return nil, err
+	}
+	r.world, err = sim.New(ctx, sim.Options{Actions: r.o.Actions, Clock: r.o.Clock, At: r.t.At, Seed: r.how.Seed, Secrets: r.t.Secrets, Mock: r.mock, Observe: r.observe,
+		Lines: func(l store.LogLine) { r.lines = append(r.lines, l) }, Fault: r.fault(), Trace: r.how.Trace})
+	if err == nil {
+		r.pipe, err = r.world.Register(ctx, r.def)
+	}
+	if err == nil {
+		err = r.checkNames()
+	}
 	if err != nil {
-		return err
-	}
-	if r.pipe, err = r.world.Register(ctx, def); err != nil {
-		return err
-	}
-	if err := r.checkNames(); err != nil {
-		return err
+		done()
+		return nil, err
 	}
 	r.start = r.world.Clock.Now()
 	for _, p := range r.t.planned {
@@ -191,15 +210,7 @@ func (r *run) play(ctx context.Context) error {
 			r.plan(p, p.After+p.For)
 		}
 	}
-	row := &store.Execution{}
-	if r.id, err = r.world.Start(ctx, conductor.Request{Pipeline: r.pipe, Params: r.params(def), Dir: dir, Row: row}); err == nil {
-		err = r.world.Run(ctx)
-	}
-	if err != nil {
-		r.explain(ctx, err)
-		return nil
-	}
-	return r.judge(ctx)
+	return done, nil
 }
 
 // announce makes the actions known that only workers elsewhere have. What they take and give is not known.
@@ -237,12 +248,7 @@ func (r *run) explain(ctx context.Context, err error) {
 // plan has an entry of when happen after a while.
 func (r *run) plan(p *planned, after time.Duration) {
 	r.fired[p] = true
-	r.world.Plan(r.world.Clock.Now().Add(after), func(ctx context.Context) error {
-		if err := p.do(ctx, r); err != nil {
-			return &placedError{p.pos, fmt.Errorf("when: %w", err)}
-		}
-		return nil
-	})
+	r.world.Plan(r.world.Clock.Now().Add(after), func(ctx context.Context) error { return r.happen(ctx, p) })
 }
 
 // observe sees steps change, for entries of when.
@@ -283,8 +289,7 @@ const (
 // mock decides how an attempt ends.
 func (r *run) mock(a *sim.Attempt) (*sim.Outcome, error) {
 	id, act := lastID(a.Key), a.Step.Action
-	n := r.count[a.Key]
-	r.count[a.Key]++
+	n := r.number(a)
 	r.calls = append(r.calls, Call{Key: a.Key, Action: act, Attempt: a.Attempt, Number: n + 1, Params: a.Params, id: id})
 	r.became(a.Key, stepwell.StepRunning)
 	if act == segmentAction {
@@ -294,7 +299,9 @@ func (r *run) mock(a *sim.Attempt) (*sim.Outcome, error) {
 		return &sim.Outcome{Handler: h}, nil
 	}
 	if m := r.t.find(a.Key, id, act, r.sameAction); m != nil {
-		return r.mocked(m, a, n)
+		out, err := r.mocked(m, a, n)
+		r.resume(a, n, out)
+		return out, err
 	}
 	switch {
 	case slices.Contains(pure, r.canonical(act)):
@@ -330,7 +337,7 @@ func (r *run) handler(key, id, act string) (best action.Handler) {
 
 func (r *run) mocked(m *mock, a *sim.Attempt, n int) (*sim.Outcome, error) {
 	r.used[m] = true
-	scope := expr.Vars{"call": map[string]any{"params": any(a.Params), "attempt": int64(a.Attempt), "key": a.Key, "number": int64(n + 1)}, "row": any(r.t.row), "params": r.t.Params}
+	scope := expr.Vars{"call": map[string]any{"params": any(a.Params), "attempt": int64(r.attempt(a, n)), "key": a.Key, "number": int64(n + 1)}, "row": any(r.t.row), "params": r.t.Params}
 	o, err := m.next(n, scope)
 	if err != nil {
 		return nil, err

@@ -290,4 +290,3 @@ func TestEndless(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
-
