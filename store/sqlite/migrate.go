@@ -96,10 +96,10 @@ func (s *Store) checkVersion(ctx context.Context, db *sql.DB) error {
 	return err
 }
 
-// migrate brings the database up to date. Only one process at a time does; others wait for it.
-func (s *Store) migrate(ctx context.Context, db *sql.DB, log *slog.Logger) error {
-	ctx, cancel := context.WithTimeout(ctx, migrationPatience)
-	defer cancel()
+// migrate brings the database up to date, which takes as long as it needs. Only one process at a time does; it waits patience for another.
+func (s *Store) migrate(ctx context.Context, db *sql.DB, log *slog.Logger, patience time.Duration) error {
+	patient := time.NewTimer(patience)
+	defer patient.Stop()
 	for {
 		have, want, err := version(ctx, db)
 		if err != nil || have == want {
@@ -119,6 +119,8 @@ func (s *Store) migrate(ctx context.Context, db *sql.DB, log *slog.Logger) error
 		}
 		select {
 		case <-ctx.Done():
+			return ctx.Err()
+		case <-patient.C:
 			return &stepwell.Error{Code: stepwell.CodeConflict, Message: fmt.Sprintf("the database has version %d, this stepwell needs %d, and another process uses it", have, want),
 				Hint: "stop the other process, an older stepwell"}
 		case <-time.After(claimPause):

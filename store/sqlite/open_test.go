@@ -5,10 +5,12 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/engine"
@@ -275,6 +277,22 @@ func TestExclusiveAfterDeath(t *testing.T) {
 	open(t, Options{Path: path, Exclusive: true})
 	_, err := Open(t.Context(), Options{Path: path, Exclusive: true})
 	wantError(t, err, stepwell.CodeConflict, fmt.Sprintf("pid %d", os.Getpid()))
+}
+
+// A migration of a large database may take longer than we wait for another process.
+func TestMigrationTakesItsTime(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.db")
+	db, err := openWriterDB(path, "normal")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if err := (&Store{path: path}).migrate(t.Context(), db, slog.New(slog.DiscardHandler), time.Nanosecond); err != nil {
+		t.Fatal(err)
+	}
+	if have, want, err := version(t.Context(), db); err != nil || have != want {
+		t.Errorf("version %d of %d: %v", have, want, err)
+	}
 }
 
 // TestMigrationNumbers: each migration has a number of its own, without gaps, and sets it. That of the views (views.go) is

@@ -65,7 +65,7 @@ func (s *Store) prepareFile(ctx context.Context, db *sql.DB, o *Options) error {
 	if err := s.admits(before, o); err != nil {
 		return err
 	}
-	if err := s.migrate(ctx, db, o.Log); err != nil {
+	if err := s.migrate(ctx, db, o.Log, migrationPatience); err != nil {
 		return err
 	}
 	if s.identity, err = readIdentity(ctx, db, s.sql); err != nil || !o.Exclusive {
