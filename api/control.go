@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/stepwell/stepwell/access"
+	"github.com/stepwell/stepwell/engine"
 	"github.com/stepwell/stepwell/store"
 )
 
@@ -152,12 +153,17 @@ func (s *server) why(ctx context.Context, in *whyInput) (*answer[WhyAnswer], err
 	if reasons, err = s.answerable(ctx, x.ID, in.Step, reasons); err != nil {
 		return nil, err
 	}
-	out := WhyAnswer{make([]Reason, 0, len(reasons))}
-	for _, r := range reasons {
+	return reply(WhyAnswer{s.reasons(x.ID, reasons)}, nil)
+}
+
+// reasons are shown reasons.
+func (s *server) reasons(execution string, list []engine.Reason) []Reason {
+	out := make([]Reason, 0, len(list))
+	for _, r := range list {
 		if r.Steps == nil {
 			r.Steps = []string{}
 		}
-		out.Reasons = append(out.Reasons, Reason{Code: r.Code, Message: s.text(x.ID, r.Message), Steps: r.Steps[:min(len(r.Steps), 1000)]})
+		out = append(out, Reason{Code: r.Code, Message: s.text(execution, r.Message), Steps: r.Steps[:min(len(r.Steps), 1000)]})
 	}
-	return reply(out, nil)
+	return out
 }

@@ -161,6 +161,7 @@ func operations() []operation {
 		{"module.list", "GET", prefix + "/modules", viewer, 0, "Lists the stream modules"},
 		{"module.get", "GET", prefix + "/modules/{type}", viewer, 0, "Describes a stream module"},
 
+		{"queue", "GET", prefix + "/queue", viewer, 0, "Shows what waits and why: the queues of steps, and the executions that have not been admitted"},
 		{"worker.list", "GET", prefix + "/workers", viewer, 0, "Lists the workers: the server's own, and those in other processes"},
 		{"plugin.list", "GET", prefix + "/plugins", viewer, 0, "Lists the plugins: programs beside the server that bring actions"},
 		{"cluster.create", "POST", prefix + "/clusters", admin, changes | creates, "Creates a Kubernetes cluster for steps; its kubeconfig is kept sealed"},

@@ -15,6 +15,7 @@ import (
 	"github.com/stepwell/stepwell/feed"
 	"github.com/stepwell/stepwell/meter"
 	"github.com/stepwell/stepwell/pipeline"
+	"github.com/stepwell/stepwell/queue"
 	"github.com/stepwell/stepwell/secret"
 	"github.com/stepwell/stepwell/spec"
 	"github.com/stepwell/stepwell/store"
@@ -115,6 +116,8 @@ type Options struct {
 	Meter     *meter.Meter
 	// Workers serves workers in other processes. Defaults to none.
 	Workers Workers
+	// Queues say how the queues of steps are. Defaults to none.
+	Queues func() []queue.Standing
 	// Plugins lists the programs beside the server that bring actions. Defaults to none.
 	Plugins func() []Plugin
 	// Clusters are the Kubernetes clusters that steps work on. Defaults to none.
@@ -179,6 +182,9 @@ func (o *Options) validate() error {
 
 // complete fills in the defaults.
 func (o *Options) complete() {
+	if o.Queues == nil {
+		o.Queues = func() []queue.Standing { return nil }
+	}
 	if o.Plugins == nil {
 		o.Plugins = func() []Plugin { return nil }
 	}

@@ -85,6 +85,7 @@ type outputsPath struct {
 // their role and their description (docs/workers.md says more).
 func (s *server) workers() {
 	s.nameProtocol()
+	handle(s, "queue", s.queue)
 	handle(s, "worker.list", func(context.Context, *struct{}) (*answer[WorkerList], error) {
 		return reply(WorkerList{append([]Worker{}, s.o.Workers.List()...)}, nil)
 	})

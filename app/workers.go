@@ -70,6 +70,7 @@ type stepQueue interface {
 	queue.Queue
 	fleet.Limited
 	Len() int
+	Standings() []queue.Standing
 	Close()
 }
 

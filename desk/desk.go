@@ -388,6 +388,9 @@ func (d *Desk) Limit(name string, l queue.Limits) { d.queue.Limit(name, l) }
 // Demand is what a queue with limits has out and waiting; see queue.Memory.
 func (d *Desk) Demand(name string) (out, waiting int) { return d.queue.Demand(name) }
 
+// Standings are how its queues are.
+func (d *Desk) Standings() []queue.Standing { return d.queue.Standings() }
+
 // Len is how many steps wait.
 func (d *Desk) Len() int { return d.queue.Len() }
 

@@ -130,6 +130,11 @@ func (c *Client) Keys() KeyObjects { return KeyObjects{c, at("keys")} }
 // Secrets are the secrets, without their values, by their names. SetSecret stores one.
 func (c *Client) Secrets() SecretObjects { return SecretObjects{c, at("secrets")} }
 
+// Queue shows what waits, and why: at most so many executions.
+func (c *Client) Queue(ctx context.Context, limit int) (*api.Queue, error) {
+	return get[api.Queue](ctx, c, at("queue"), queryOf(api.ShowQueue{Limit: limit}))
+}
+
 // Workers lists those that run steps.
 func (c *Client) Workers(ctx context.Context) (*api.WorkerList, error) {
 	return get[api.WorkerList](ctx, c, at("workers"), nil)
