@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"time"
 
 	"github.com/stepwell/stepwell/access"
 	"github.com/stepwell/stepwell/engine"
@@ -127,6 +128,7 @@ func (s *server) restart(ctx context.Context, in *executionBody[RestartRequest])
 // WhyAnswer says why something is in its state.
 type WhyAnswer struct {
 	Reasons []Reason `json:"reasons" nullable:"false"`
+	Version int64    `json:"version,omitempty" doc:"Of a moment in the past: the last commit that counts."`
 }
 
 // Reason is one reason.
@@ -138,13 +140,22 @@ type Reason struct {
 
 type whyInput struct {
 	ExecutionPath
-	Step string `query:"step_id" maxLength:"300" doc:"Defaults to the execution itself."`
+	Step    string    `query:"step_id" maxLength:"300" doc:"Defaults to the execution itself."`
+	Version int64     `query:"version" minimum:"0" doc:"As it was after the commit with this version, which /history and the streams name. Defaults to now."`
+	At      time.Time `query:"at" doc:"As it was at this time."`
 }
 
 func (s *server) why(ctx context.Context, in *whyInput) (*answer[WhyAnswer], error) {
 	x, err := s.find(ctx, in.ID)
 	if err != nil {
 		return nil, err
+	}
+	if in.Version > 0 || !in.At.IsZero() {
+		reasons, version, err := s.o.Forecast.WhyAt(ctx, x.ID, in.Step, in.Version, in.At)
+		if err != nil {
+			return nil, err
+		}
+		return reply(WhyAnswer{s.reasons(x.ID, reasons), version}, nil)
 	}
 	reasons, err := s.o.Forecast.Why(ctx, x.ID, in.Step)
 	if err != nil {
@@ -153,7 +164,7 @@ func (s *server) why(ctx context.Context, in *whyInput) (*answer[WhyAnswer], err
 	if reasons, err = s.answerable(ctx, x.ID, in.Step, reasons); err != nil {
 		return nil, err
 	}
-	return reply(WhyAnswer{s.reasons(x.ID, reasons)}, nil)
+	return reply(WhyAnswer{Reasons: s.reasons(x.ID, reasons)}, nil)
 }
 
 // reasons are shown reasons.

@@ -47,6 +47,7 @@ type Forecast interface {
 	PreviewRestart(ctx context.Context, id, step string, failedOnly bool) (*engine.Forecast, error)
 	PreviewRetry(ctx context.Context, id, from string) (*engine.Forecast, error)
 	Why(ctx context.Context, id, step string) ([]engine.Reason, error)
+	WhyAt(ctx context.Context, id, step string, version int64, at time.Time) ([]engine.Reason, int64, error)
 	Wait(ctx context.Context, id string) (*store.Execution, error)
 }
 

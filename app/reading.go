@@ -295,6 +295,14 @@ func (r *requester) Why(ctx context.Context, id, step string) ([]engine.Reason, 
 	return c.Why(ctx, id, step)
 }
 
+func (r *requester) WhyAt(ctx context.Context, id, step string, version int64, at time.Time) ([]engine.Reason, int64, error) {
+	c, err := r.conductor()
+	if err != nil {
+		return nil, 0, err
+	}
+	return c.WhyAt(ctx, id, step, version, at)
+}
+
 func (r *requester) PreviewRestart(ctx context.Context, id, step string, failedOnly bool) (*engine.Forecast, error) {
 	c, err := r.conductor()
 	if err != nil {

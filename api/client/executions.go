@@ -164,6 +164,21 @@ func (c *Client) Why(ctx context.Context, id, step string) ([]api.Reason, error)
 	return out.Reasons, nil
 }
 
+// WhyAt is Why for a moment in the past: after the commit with a version, or at a time; 0 and the zero time: none.
+func (c *Client) WhyAt(ctx context.Context, id, step string, version int64, moment time.Time) (*api.WhyAnswer, error) {
+	query := url.Values{}
+	if step != "" {
+		query.Set("step_id", step)
+	}
+	if version > 0 {
+		query.Set("version", strconv.FormatInt(version, 10))
+	}
+	if !moment.IsZero() {
+		query.Set("at", moment.UTC().Format(time.RFC3339Nano))
+	}
+	return get[api.WhyAnswer](ctx, c, at("executions", id, "why"), query)
+}
+
 // Actions describes all actions.
 func (c *Client) Actions(ctx context.Context) (*api.ActionList, error) {
 	return get[api.ActionList](ctx, c, at("actions"), nil)

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -137,17 +139,41 @@ func allSteps(ctx context.Context, client *client.Client, filter api.ListSteps) 
 }
 
 func (p *program) newWhyCommand() *cobra.Command {
-	var step string
+	var step, at string
 	cmd := p.askingOver(&connection{here: true, newest: newestExecution}, "why ID", "Say why an execution, or one of its steps, is in its state", func(ctx context.Context, r *request) error {
-		reasons, err := r.client.Why(ctx, r.args[0], step)
+		version, moment, err := momentOf(at)
+		if err != nil {
+			return err
+		}
+		answer := &api.WhyAnswer{}
+		if at != "" {
+			answer, err = r.client.WhyAt(ctx, r.args[0], step, version, moment)
+		} else {
+			answer.Reasons, err = r.client.Why(ctx, r.args[0], step)
+		}
 		if step != "" && stepwell.CodeOf(err) == stepwell.CodeNotFound {
 			err = cmp.Or(knownStep(ctx, r.client, r.args[0], step), err)
 		}
 		if err != nil {
 			return err
 		}
-		return r.show(api.WhyAnswer{Reasons: reasons}, func() error { return view.WriteReasons(p.out, reasons) })
+		return r.show(answer, func() error { return view.WriteReasons(p.out, answer.Reasons) })
 	})
 	cmd.Flags().StringVar(&step, "step", "", "the step with this `key`")
+	cmd.Flags().StringVar(&at, "at", "", "as it was after this `version`, which history -o json names, or at this time (2026-11-28T09:30:00Z)")
 	return cmd
+}
+
+// momentOf reads a version or a time; "" is neither.
+func momentOf(text string) (version int64, at time.Time, err error) {
+	if text == "" {
+		return 0, at, nil
+	}
+	if version, err = strconv.ParseInt(text, 10, 64); err == nil && version > 0 {
+		return version, at, nil
+	}
+	if at, err = time.Parse(time.RFC3339, text); err != nil {
+		err = stepwell.Invalid("a version from 1, such as 17, or a time such as 2026-11-28T09:30:00Z", "--at %q is neither a version nor a time", text)
+	}
+	return 0, at, err
 }

@@ -1,0 +1,49 @@
+package api_test
+
+import (
+	"fmt"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/api"
+)
+
+// TestWhyAt asks at every version of a failed execution why the step behind the failed one is as it is.
+func TestWhyAt(t *testing.T) {
+	r := newRig(t)
+	id := r.run(failing, nil)
+	path := "/api/v1/executions/" + id
+	var history api.HistoryList
+	r.do("viewer", "GET", path+"/history", nil).is(200).into(&history)
+	last := history.Events[len(history.Events)-1]
+	why := func(query string) (code string, version int64) {
+		t.Helper()
+		var got api.WhyAnswer
+		r.do("viewer", "GET", path+"/why?step_id=bad&"+query, nil).is(200).into(&got)
+		return got.Reasons[0].Code, got.Version
+	}
+	var seen []string
+	for v := int64(1); v <= last.Version; v++ {
+		code, version := why(fmt.Sprint("version=", v))
+		if version != v {
+			t.Errorf("asked for version %d, got %d", v, version)
+		}
+		if len(seen) == 0 || seen[len(seen)-1] != code {
+			seen = append(seen, code)
+		}
+	}
+	if seen[0] != "dependencies" || seen[len(seen)-1] != "failed" {
+		t.Errorf("over time: %v", seen)
+	}
+	if code, version := why("at=" + url.QueryEscape(time.Now().UTC().Format(time.RFC3339Nano))); code != "failed" || version != last.Version {
+		t.Errorf("now: %s, version %d", code, version)
+	}
+	first := history.Events[0].At.Time
+	if code, _ := why("at=" + url.QueryEscape(first.Add(time.Millisecond).Format(time.RFC3339Nano))); code != "dependencies" {
+		t.Errorf("at the start: %s", code)
+	}
+	r.do("viewer", "GET", path+"/why?at="+url.QueryEscape(first.Add(-time.Hour).Format(time.RFC3339Nano)), nil).problem(400, stepwell.CodeInvalid)
+	r.do("viewer", "GET", fmt.Sprintf("%s/why?version=%d", path, last.Version+1), nil).problem(400, stepwell.CodeInvalid)
+}

@@ -1,0 +1,52 @@
+package conductor
+
+import (
+	"context"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/engine"
+)
+
+// WhyAt is Why for a moment in the past: after the commit with a version, or after the last one up to a time; the earlier of both where
+// both are given, and 0 or the zero time for none. It also returns the version of that commit. The log is folded up to there in a run of
+// its own, so it costs what recovering the execution does, and changes nothing. CodeInvalid for a moment that is not in the log.
+func (c *Conductor) WhyAt(ctx context.Context, id, step string, version int64, at time.Time) ([]engine.Reason, int64, error) {
+	row, err := c.o.Store.Execution(ctx, id)
+	if err != nil {
+		return nil, 0, err
+	}
+	l, err := c.fresh(ctx, row)
+	if err != nil {
+		return nil, 0, err
+	}
+	var fx engine.Effects
+	for entry, err := range c.o.Store.StepLog(ctx, row.No, 0) {
+		if err != nil {
+			return nil, 0, err
+		}
+		if version > 0 && entry.Version > version {
+			break
+		}
+		if !at.IsZero() {
+			b, err := engine.DecodeBatch(entry.Version, entry.Body)
+			if err != nil {
+				return nil, 0, err
+			}
+			if b.At > at.UnixMicro() {
+				break
+			}
+		}
+		if err := c.fold(ctx, l, entry, &fx); err != nil {
+			return nil, 0, err
+		}
+	}
+	switch {
+	case l.version == 0:
+		return nil, 0, stepwell.Invalid("it was created at "+row.Created.UTC().Format(time.RFC3339Nano), "the execution %s was not there yet", row.ID)
+	case version > l.version && at.IsZero():
+		return nil, 0, stepwell.Errorf(stepwell.CodeInvalid, "stepwell executions history lists them", "the execution %s has %d versions, none is %d", row.ID, l.version, version)
+	}
+	reasons, err := l.run.Why(step)
+	return reasons, l.version, err
+}
