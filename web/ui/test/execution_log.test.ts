@@ -85,6 +85,29 @@ test("search, levels and a link to a line", async () => {
   await o.close()
 })
 
+test("the whole log stands above it as bars by level; a click and keys jump to a part", async () => {
+  const o = await open(server, `/executions/${id}/log`)
+  const { page } = o
+  const bars = page.getByRole("slider", { name: "Where in the log" })
+  await bars.waitFor()
+  await page.getByText(`${(count + 3).toLocaleString("en-US")} lines, 1 warnings, 0 errors`).waitFor()
+  await page.locator(".log-line").first().waitFor()
+  const box = (await bars.boundingBox())!
+  await bars.click({ position: { x: box.width / 2, y: 10 } })
+  await page.locator(".log-line[data-chosen]").waitFor()
+  const seq = Number(new URL(page.url()).searchParams.get("line"))
+  const { spans } = await server.ask("GET", `/executions/${id}/logs/histogram?spans=120`)
+  expect(seq).toBe(spans[Math.floor(spans.length / 2)].first_seq)
+  expect(await page.locator(".log-line[data-chosen]").getAttribute("data-seq")).toBe(String(seq))
+  await bars.focus()
+  await page.keyboard.press("Home")
+  await page.locator(`.log-line[data-seq="${spans[0].first_seq}"][data-chosen]`).waitFor()
+  await page.keyboard.press("ArrowRight")
+  await page.locator(`.log-line[data-seq="${spans[1].first_seq}"][data-chosen]`).waitFor()
+  await o.accessible("log with its histogram")
+  await o.close()
+})
+
 test("a faulty expression is explained", async () => {
   const o = await open(server, `/executions/${id}/log?q=%28&rx=1`, { expected: /Failed to load resource/ })
   await o.page.getByRole("alert").waitFor()

@@ -17,7 +17,7 @@ afterAll(async () => {
 
 test("Ctrl+K finds screens, pipelines, executions by their id, and commands", async () => {
   const o = await open(server, "/schedules")
-  await o.page.getByRole("heading", { name: "Schedules" }).waitFor()
+  await o.page.getByRole("heading", { name: "Schedules", exact: true }).waitFor()
   await o.page.keyboard.press("Control+k")
   const box = o.page.getByRole("combobox", { name: "Search" })
   await box.waitFor()
@@ -25,7 +25,7 @@ test("Ctrl+K finds screens, pipelines, executions by their id, and commands", as
   await o.page.keyboard.type("approv")
   await o.page.getByRole("option", { name: /Approvals/ }).waitFor()
   await o.page.keyboard.press("Enter")
-  await o.page.getByRole("heading", { name: "Approvals" }).waitFor()
+  await o.page.getByRole("heading", { name: "Approvals", exact: true }).waitFor()
   await o.page.keyboard.press("Control+k")
   await box.fill("nightly")
   await o.page.getByRole("option", { name: /^Pipeline nightly/ }).waitFor()

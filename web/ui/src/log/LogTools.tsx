@@ -14,12 +14,13 @@ export function LogTools({ execution, step, log }: { execution: string; step?: s
   const [saving, setSaving] = useState<{ n: number; stop: AbortController } | undefined>()
   const input = useRef<HTMLInputElement>(null)
   useKeys([{ keys: "/", does: "Search in the log", act: () => input.current?.focus() }])
-  useEffect(() => { setText(search.q ?? "") }, [search.q])
+  const sent = useRef(text) // what comes back from the address does not overwrite what has been typed since
+  useEffect(() => { if ((search.q ?? "") !== sent.current) { sent.current = search.q ?? ""; setText(sent.current) } }, [search.q])
   useEffect(() => {
-    if (text === (search.q ?? "")) return
-    const timer = setTimeout(() => setSearch({ q: text, line: undefined }), 300)
+    if (text === sent.current) return
+    const timer = setTimeout(() => { sent.current = text; setSearch({ q: text, line: undefined }) }, 300)
     return () => clearTimeout(timer)
-  }, [text, search.q, setSearch])
+  }, [text, setSearch])
   const flip = (name: "wrap" | "rel" | "rx" | "fields") => setSearch({ [name]: search[name] === "1" ? undefined : "1" })
   const save = async () => {
     const stop = new AbortController()

@@ -7,6 +7,7 @@ import { Skeleton } from "../parts/Loading"
 import { ProblemBox } from "../parts/Problem"
 import { say } from "../parts/Toasts"
 import { useSearchParams } from "../url"
+import { Histogram } from "./Histogram"
 import { LogLine } from "./LogLine"
 import { LogTools } from "./LogTools"
 import { useLog } from "./useLog"
@@ -47,8 +48,9 @@ export function LogView({ execution, step, live, version, started, onStep }: Pro
     if (lines.length === 0) return
     const key = `${line}`
     if (line !== undefined && opened.current !== key) {
-      opened.current = key
       const i = lines.findIndex((l) => l.seq >= line)
+      if (i < 0 ? log.part.after : i === 0 && lines[0]!.seq > line && log.part.before) return // the part with the line is being read
+      opened.current = key
       if (i >= 0) list.scrollToIndex(i, { align: "center" })
       return
     }
@@ -107,6 +109,7 @@ export function LogView({ execution, step, live, version, started, onStep }: Pro
   return (
     <section className="log" aria-label={step ? `Log of ${step}` : "Log"}>
       <LogTools execution={execution} step={step} log={log} />
+      {!step && <Histogram execution={execution} version={version} line={line} onJump={(seq) => setSearch({ line: String(seq), q: undefined })} />}
       {log.problem && <ProblemBox problem={log.problem} again={log.again} />}
       <div className="log-body">
         <div ref={host} className="log-lines" data-wrap={wrap || undefined} tabIndex={0} role="log" aria-live="off" aria-label="Lines. J and K choose one, Enter copies a link to it, O opens its step" onScroll={scrolled} onKeyDown={key}>

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest"
 import { contrast, parse, plain, rgb } from "./ansi"
 import { append, empty, mostLines, prepend, type Line } from "./lines"
+import { heights, tell } from "./Histogram"
 
 const esc = "\x1b["
 
@@ -56,4 +57,10 @@ test("at most 5,000 lines are held, without a gap", () => {
   expect([part.lines.length, part.lines[0]!.seq, part.lines.at(-1)!.seq, part.before, part.after]).toEqual([mostLines, 11_000, 15_999, true, false])
   part = prepend(part, lines(10_000, 11_000), true)
   expect([part.lines.length, part.lines[0]!.seq, part.lines.at(-1)!.seq, part.before, part.after]).toEqual([mostLines, 10_000, 14_999, true, true])
+})
+
+test("one error among a thousand lines is seen in the histogram, and said", () => {
+  const span = { debug: 0, error: 1, first_seq: 1, from: "2026-01-02T03:04:05.006Z", info: 999, lines: 1000, until_seq: 1001, warning: 0 }
+  expect(heights(span, 1000)).toEqual([8, 0, 99.9, 0])
+  expect(tell(span)).toMatch(/^\d\d:\d\d:05\.006, 1,000 lines, 1 error$/)
 })

@@ -58,8 +58,14 @@ export function useLog(ask: Ask, live: boolean, version: number, reading: { read
   const held = useRef(part)
   held.current = part
   const busy = useRef(false)
-  const at = toEnd ? undefined : ask.line
-  const key = JSON.stringify({ ...ask, line: at, tries })
+  const wanted = toEnd ? undefined : ask.line
+  // A line that is held needs no other part of the log.
+  const rest = JSON.stringify({ ...ask, line: undefined, tries })
+  const around = useRef({ rest, line: wanted })
+  const inHand = wanted !== undefined && part.lines.length > 0 && part.lines[0]!.seq <= wanted && wanted <= part.lines.at(-1)!.seq
+  if (!inHand || around.current.rest !== rest) around.current = { rest, line: wanted }
+  const at = around.current.line
+  const key = `${rest} ${at}`
   const latest = useRef(key)
   latest.current = key
 

@@ -142,6 +142,7 @@ function Workbench({ id, opened }: { id: string | undefined; opened: Opened }) {
       const { data: now, response } = await api.PUT("/api/v1/pipelines/{pipeline_id}", { params: { path: { pipeline_id: id }, header: { "If-Match": stored.etag } }, body: { document: text, note: note || undefined, draft: errors > 0 } })
       setStored({ base: text, etag: response.headers.get("ETag") ?? "" })
       setSaving(false)
+      queries.removeQueries({ queryKey: ["pipelines", id], exact: true }) // its page must not act on the version before
       say(`Version ${now!.version} is stored${now!.draft ? " as a draft" : ""}.`)
       await queries.invalidateQueries({ queryKey: ["pipelines"] })
     } catch (err) {
