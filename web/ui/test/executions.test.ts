@@ -103,6 +103,29 @@ test("many are chosen by keyboard and pointer, and cancelled; how many cannot be
   await o.close()
 })
 
+test("durations are points: one is opened by a click, a time is chosen by dragging", async () => {
+  const o = await open(server, "/executions?pipeline=quick")
+  await row(o, /completed quick/).first().waitFor()
+  await o.page.getByRole("button", { name: "Durations" }).click()
+  const chart = o.page.getByRole("img", { name: /^Durations of \d+ executions, from / })
+  await chart.waitFor()
+  await o.accessible("durations")
+  const box = (await chart.boundingBox())!
+  await o.page.mouse.move(box.x + 0.3 * box.width, box.y + 40)
+  await o.page.mouse.down()
+  await o.page.mouse.move(box.x + 0.7 * box.width, box.y + 40, { steps: 4 })
+  await o.page.mouse.up()
+  await o.page.waitForURL(/range=own/)
+  expect(new URL(o.page.url()).searchParams.get("chart")).toBe("1")
+  await o.page.goto(server.url + "/executions?pipeline=thumbnails&status=failed&chart=1")
+  const point = chart.locator("svg").first()
+  await point.waitFor()
+  const at = (await point.locator("path").boundingBox())!
+  await o.page.mouse.click(at.x + at.width / 2, at.y + at.height / 2)
+  await o.page.waitForURL(/\/executions\/[0-9a-f-]{36}/)
+  await o.close()
+})
+
 test("a list of hundreds is windowed and read as far as one looks; new ones appear by themselves", async () => {
   await many(server, 450, () => server.run({ ...passing, name: "lots" }, {}, false))
   const o = await open(server, "/executions?pipeline=lots")

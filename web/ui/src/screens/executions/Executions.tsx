@@ -13,6 +13,7 @@ import { useSearchParams } from "../../url"
 import { RunDialog } from "../run/RunDialog"
 import { Chosen } from "./Chosen"
 import { columns } from "./columns"
+import { Durations } from "./Durations"
 import { Filters } from "./Filters"
 import { matches, newestFirst, queryOf } from "./query"
 
@@ -39,15 +40,17 @@ export default function Executions() {
   const end = () => { if (!search.q || all.length < most) list.onEnd() }
   // A text is looked for here, in what is loaded: more is loaded until enough is found.
   useEffect(() => { if (search.q && rows.length < 40) end() }, [search.q, rows.length, all.length])
-  const filtered = Object.keys(search).length > 0
+  const filtered = Object.keys(search).some((k) => k !== "chart")
   return (
     <div className="screen" data-full>
       <header>
         <h1>Executions</h1>
         {list.rows && <span className="quiet" role="status">{rows.length.toLocaleString("en-US")}{list.more ? "+" : ""}{search.q ? ` of ${all.length.toLocaleString("en-US")} looked at` : ""}</span>}
+        <Button aria-pressed={search.chart === "1"} onClick={() => set({ chart: search.chart === "1" ? undefined : "1" })}>Durations</Button>
         <Button kind="main" refused={noRun} onClick={() => setRunning(true)}>Run …</Button>
       </header>
       <Filters search={search} set={set} />
+      {search.chart === "1" && rows.length > 0 && <Durations rows={rows} more={list.more} onOpen={(id) => navigate(`/executions/${id}`)} onRange={(from, to) => set({ range: "own", from, to })} />}
       {picked.length > 0 && <Chosen rows={picked} onClear={() => choose(new Set())} />}
       {list.problem && <ProblemBox title="More executions cannot be read" problem={list.problem} again={list.onEnd} />}
       <Loaded of={list.first} lines={12}>
