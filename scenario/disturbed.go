@@ -77,7 +77,7 @@ func (o *Runner) Play(ctx context.Context, t *Test, how How) (*Played, error) {
 	}
 	p, err := r.played()
 	if err == nil {
-		p.World, p.plan = r.world, r.pipe.Plan()
+		p.World = r.world
 	}
 	return p, err
 }
@@ -224,7 +224,7 @@ func (r *run) happen(ctx context.Context, p *planned) error {
 		r.again = append(r.again, p)
 		return sim.ErrKilled
 	}
-	if err != nil {
+	if err != nil && r.how.Calm == nil { // else the disturbance may have left nothing to do: what came of the execution says so
 		return &placedError{p.pos, fmt.Errorf("when: %w", err)}
 	}
 	return nil
@@ -261,7 +261,7 @@ func (r *run) repeat(ctx context.Context) error {
 func (r *run) ask(ctx context.Context, p *planned) error {
 	if s, ok := r.sent[p]; ok {
 		_, _, err := r.world.Signal(ctx, s)
-		return err
+		return unlessDone(err)
 	}
 	if p.Restart != "" {
 		if n, err := r.restarts(ctx); err != nil || n > r.asked[p] {
@@ -271,9 +271,13 @@ func (r *run) ask(ctx context.Context, p *planned) error {
 	if p.RestartProcess {
 		return nil // it has died
 	}
-	err := p.do(ctx, r)
-	if stepwell.CodeOf(err) == stepwell.CodeConflict {
-		return nil // it has been done
+	return unlessDone(p.do(ctx, r))
+}
+
+// unlessDone leaves out the errors that say that something has been done already.
+func unlessDone(err error) error {
+	if code := stepwell.CodeOf(err); code == stepwell.CodeConflict || code == stepwell.CodeNotFound {
+		return nil
 	}
 	return err
 }

@@ -1,7 +1,10 @@
 package scenario
 
 import (
-	"github.com/stepwell/stepwell/plan"
+	"slices"
+	"strings"
+
+	"github.com/stepwell/stepwell/definition"
 	"github.com/stepwell/stepwell/sim"
 	"github.com/stepwell/stepwell/store"
 )
@@ -16,7 +19,7 @@ type Played struct {
 	Lines     []store.LogLine
 	World     *sim.World // of Runner.Play: it stands still
 
-	plan *plan.Plan
+	def *definition.Definition
 }
 
 // PlayedStep is what came of a step.
@@ -29,6 +32,7 @@ type PlayedStep struct {
 type Call struct {
 	Key, Action string
 	Attempt     int
+	Epoch       uint32
 	Number      int // of the step's calls, from 1; a call that was cut off does not count
 	Params      map[string]any
 
@@ -45,9 +49,48 @@ func (p *Played) CallsOf(step string) (calls []Call) {
 	return calls
 }
 
+// Idempotent is what the definition says of a step, by its key without iterations ([*] may stand for them), and where the step is; nil:
+// it does not say.
+func (p *Played) Idempotent(key string) (said *bool, pos definition.Pos) {
+	steps := p.def.Steps
+	for part := range strings.SplitSeq(plainKey(key), ".") {
+		switch part {
+		case "on_failure":
+			steps = p.def.OnFailure
+			continue
+		case "finally":
+			steps = p.def.Finally
+			continue
+		}
+		i := slices.IndexFunc(steps, func(s definition.Step) bool { return s.ID == part })
+		if i < 0 {
+			return nil, definition.Pos{}
+		}
+		s := &steps[i]
+		said, pos, steps = s.Idempotent, s.Pos, s.Steps
+		if sub := p.def.Pipelines[s.Pipeline]; sub != nil {
+			steps = sub.Steps
+		}
+	}
+	return said, pos
+}
+
+// ActionOf is the action of a step, by its key or a pattern, "" if it was not called.
+func (p *Played) ActionOf(step string) string {
+	for i := range p.Calls {
+		if c := &p.Calls[i]; matches(step, c.Key, "") > 0 {
+			return c.Action
+		}
+	}
+	return ""
+}
+
+// Pure reports whether an action touches nothing outside of the execution: it runs in tests.
+func Pure(action string) bool { return slices.Contains(pure, action) }
+
 // played is what can be told of the execution that has come to rest.
 func (r *run) played() (p *Played, err error) {
-	p = &Played{Execution: r.x, Keys: r.keys, Steps: map[string]*PlayedStep{}, Calls: r.calls, Lines: r.lines}
+	p = &Played{def: r.def, Execution: r.x, Keys: r.keys, Steps: map[string]*PlayedStep{}, Calls: r.calls, Lines: r.lines}
 	if p.Outputs, err = r.outputs(r.x.Outputs); err != nil {
 		return nil, err
 	}

@@ -290,7 +290,7 @@ const (
 func (r *run) mock(a *sim.Attempt) (*sim.Outcome, error) {
 	id, act := lastID(a.Key), a.Step.Action
 	n := r.number(a)
-	r.calls = append(r.calls, Call{Key: a.Key, Action: act, Attempt: a.Attempt, Number: n + 1, Params: a.Params, id: id})
+	r.calls = append(r.calls, Call{Key: a.Key, Action: act, Attempt: a.Attempt, Epoch: a.Epoch, Number: n + 1, Params: a.Params, id: id})
 	r.became(a.Key, stepwell.StepRunning)
 	if act == segmentAction {
 		return nil, nil // its steps have mocks of their own (Streams)

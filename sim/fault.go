@@ -40,15 +40,18 @@ const (
 	Refused Fate = "refused" // the store or the queue answers with an error, at an After… point although it has done what was asked
 	Twice   Fate = "twice"   // it comes twice: a message, a report, a signal
 	Late    Fate = "late"    // a report comes once more, a minute later
-	Lost    Fate = "lost"    // the worker is lost
+	Lost    Fate = "lost"    // the worker is lost, and reports all the same when another one has the step
 	Gone    Fate = "gone"    // a push comes to nothing: only another process sends its attempts again
 )
 
-// Fates are those that each point knows, in order.
-var Fates = []struct {
+// FatesOf are those that a point knows.
+type FatesOf struct {
 	Point
 	Fates []Fate
-}{
+}
+
+// Fates are those that each point knows, in order.
+var Fates = []FatesOf{
 	{BeforeCommit, []Fate{Dies, Refused}}, {AfterCommit, []Fate{Dies, Refused}}, {BeforePush, []Fate{Dies, Refused}}, {AfterPush, []Fate{Dies, Twice}},
 	{AfterPull, []Fate{Dies, Lost}}, {BeforeMemo, []Fate{Dies}}, {AfterMemo, []Fate{Dies}}, {BeforeReport, []Fate{Dies, Lost}},
 	{AfterReport, []Fate{Dies, Twice, Late}}, {BeforeSignal, []Fate{Dies}}, {AfterSignal, []Fate{Dies, Twice}},
@@ -142,7 +145,9 @@ func (w *World) Signal(ctx context.Context, x store.Signal) (fresh, delivered bo
 	fresh, delivered, err = w.Conductor.Signal(ctx, x)
 	if w.resend && err == nil {
 		w.resend = false
-		_, _, err = w.Conductor.Signal(ctx, x)
+		if _, _, err := w.Conductor.Signal(ctx, x); w.dead {
+			return fresh, delivered, err
+		} // else it is its sender's to know that a repetition is refused
 	}
 	return fresh, delivered, err
 }
@@ -203,6 +208,8 @@ func (r mortalReporter) Report(ctx context.Context, run int64, ev engine.Event) 
 	case err != nil:
 		return err
 	case fate == Lost && ev.Kind != engine.Running && ev.Kind != engine.Spawned:
+		late := ev // when another worker has the step
+		w.Plan(w.Clock.at, func(ctx context.Context) error { return w.Conductor.Report(ctx, run, late) })
 		ev = w.lost(ev.Idx, ev.Epoch)
 	}
 	if err := w.Conductor.Report(ctx, run, ev); err != nil {

@@ -80,6 +80,7 @@ func (p *program) root() *cobra.Command {
 		p.newValidateCommand(),
 		p.newPlanCommand(),
 		p.newTestCommand(),
+		p.newLabCommand(),
 		p.newActionsCommand(),
 		p.newModulesCommand(),
 		p.newSchemaCommand(),

@@ -1,0 +1,257 @@
+// Package lab disturbs the executions of tests of pipelines in every way that it knows: the process dies at each transition, workers
+// are lost, messages come twice or late, the store refuses, and what happens at one time happens in other orders. It tells which
+// steps ran twice, what differs, and the shortest schedule that shows it. docs/testing.md is its description for people.
+//
+// Verdicts are of three kinds. A broken rule of the book (book.go) is a fault of Stepwell. An outcome that differs from that of the
+// undisturbed execution is one, too, unless a step must not run twice. A step that ran twice though nothing says that it may
+// is a question to the author.
+//
+// Equal tests, seeds and numbers of runs give equal reports, unless the budget ends the search.
+package lab
+
+import (
+	"context"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/scenario"
+	"github.com/stepwell/stepwell/sim"
+)
+
+// Options configure Run. Runner is required.
+type Options struct {
+	// Runner makes a runner for one goroutine; done deletes what it has written.
+	Runner func() (r *scenario.Runner, done func(), err error)
+	// Budget is after how long no more runs begin. Defaults to 10 seconds for each test.
+	Budget time.Duration
+	// Seed chooses pairs and orders. Defaults to 1.
+	Seed uint64
+	// Orders and Pairs are how many orders, and how many pairs of faults, are tried. Default to 200.
+	Orders, Pairs int
+	// Workers is how many runs go on at once. Defaults to the number of processors.
+	Workers int
+	// Replay is the name of the only schedule to run. Defaults to searching.
+	Replay string
+}
+
+// Lab runs tests.
+type Lab struct {
+	o       Options
+	runners []*scenario.Runner
+	done    []func()
+}
+
+// New makes a lab. Close deletes what it has written.
+func New(o Options) (*Lab, error) {
+	if o.Budget <= 0 {
+		o.Budget = 10 * time.Second
+	}
+	if o.Seed == 0 {
+		o.Seed = 1
+	}
+	if o.Orders <= 0 {
+		o.Orders = 200
+	}
+	if o.Pairs <= 0 {
+		o.Pairs = 200
+	}
+	if o.Workers <= 0 {
+		o.Workers = runtime.GOMAXPROCS(0)
+	}
+	l := &Lab{o: o}
+	for range o.Workers {
+		r, done, err := o.Runner()
+		if err != nil {
+			l.Close()
+			return nil, err
+		}
+		l.runners, l.done = append(l.runners, r), append(l.done, done)
+	}
+	return l, nil
+}
+
+// Close deletes what the lab has written.
+func (l *Lab) Close() {
+	for _, done := range l.done {
+		done()
+	}
+}
+
+// experiment is one test in the lab.
+type experiment struct {
+	*Lab
+	t        *scenario.Test
+	calm     *scenario.Played
+	passages []sim.Passage
+}
+
+// Run disturbs one test. The error is that of a test that cannot be run undisturbed, or of ctx.
+func (l *Lab) Run(ctx context.Context, t *scenario.Test) (*Result, error) {
+	if t.Pipeline == "" {
+		return nil, stepwell.Invalid("leave it out with --run", "%q is the test of a schedule: nothing is run", t.Name)
+	}
+	x := &experiment{Lab: l, t: t}
+	first, err := x.undisturbed(ctx)
+	if err != nil {
+		return nil, err
+	}
+	res := &Result{File: t.File, Line: t.Pos.Line, Name: t.Name, Pipeline: t.Pipeline, Runs: 1, Outcome: x.calm.Execution.Status.String()}
+	todo := x.search()
+	if l.o.Replay != "" {
+		one, err := parseSchedule(l.o.Replay)
+		if err != nil {
+			return nil, err
+		}
+		todo = []schedule{one}
+	} else {
+		_, res.Points = singles(x.passages)
+	}
+	verdicts, err := x.all(ctx, todo)
+	if err != nil {
+		return nil, err
+	}
+	res.add(schedule{}, first, x.calm)
+	for i, v := range verdicts {
+		if v == nil {
+			res.Left++
+			continue
+		}
+		res.Runs++
+		res.count(todo[i])
+		res.add(todo[i], v, x.calm)
+	}
+	if l.o.Replay == "" {
+		err = x.shorten(ctx, res)
+	} else if v := verdicts[0]; v != nil {
+		res.Story = v.story
+	}
+	res.conclude(x.calm)
+	return res, err
+}
+
+// undisturbed runs the test as it is, and notes what passes each point.
+func (x *experiment) undisturbed(ctx context.Context) (*verdict, error) {
+	b := newBook()
+	var err error
+	x.calm, err = x.runners[0].Play(ctx, x.t, scenario.How{Trace: b.trace, Fault: func(p sim.Passage) sim.Fate {
+		x.passages = append(x.passages, p)
+		return sim.Passes
+	}})
+	if err != nil {
+		return nil, err
+	}
+	return judge(ctx, b, x.calm, x.calm)
+}
+
+// search is what is tried, in order.
+func (x *experiment) search() []schedule {
+	list, _ := singles(x.passages)
+	single := list
+	random := rand.New(rand.NewPCG(x.o.Seed, 1))
+	for range x.o.Orders {
+		list = append(list, schedule{seed: 1 + random.Uint64N(1<<32)})
+	}
+	for range x.o.Pairs {
+		a, b := single[random.IntN(len(single))], single[random.IntN(len(single))]
+		s := schedule{faults: []fault{a.faults[0], b.faults[0]}}
+		if a.faults[0].Passage == b.faults[0].Passage {
+			s.faults = s.faults[:1]
+		}
+		if random.IntN(2) == 0 {
+			s.seed = 1 + random.Uint64N(1<<32)
+		}
+		list = append(list, s)
+	}
+	return list
+}
+
+// all runs schedules on all processors. The verdicts are nil of those for which no time was left.
+func (x *experiment) all(ctx context.Context, todo []schedule) ([]*verdict, error) {
+	verdicts := make([]*verdict, len(todo))
+	within, stop := context.WithCancel(ctx)
+	defer stop()
+	var next, late atomic.Int64
+	var failed atomic.Pointer[error]
+	end := time.AfterFunc(x.o.Budget, func() { late.Store(1) })
+	defer end.Stop()
+	var all sync.WaitGroup
+	for _, r := range x.runners {
+		all.Go(func() {
+			for late.Load() == 0 && within.Err() == nil {
+				i := int(next.Add(1)) - 1
+				if i >= len(todo) {
+					return
+				}
+				v, err := x.run(within, r, todo[i])
+				if err != nil {
+					failed.CompareAndSwap(nil, &err)
+					stop()
+					return
+				}
+				verdicts[i] = v
+			}
+		})
+	}
+	all.Wait()
+	if err := failed.Load(); err != nil {
+		return nil, *err
+	}
+	return verdicts, ctx.Err()
+}
+
+// run runs one schedule.
+func (x *experiment) run(ctx context.Context, r *scenario.Runner, s schedule) (*verdict, error) {
+	b := newBook()
+	got, err := r.Play(ctx, x.t, scenario.How{Seed: s.seed, Trace: b.trace, Calm: x.calm, Fault: s.fate})
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	if err != nil {
+		return &verdict{broken: b.broken, different: "it could not be run: " + err.Error()}, nil
+	}
+	v, err := judge(ctx, b, got, x.calm)
+	if err == nil && x.o.Replay != "" {
+		v.story = story(ctx, got)
+	}
+	return v, err
+}
+
+// shorten finds for each finding the shortest schedule that shows it: faults are left out as long as it stays.
+func (x *experiment) shorten(ctx context.Context, res *Result) error {
+	for _, f := range res.Findings {
+		for shorter := true; shorter; {
+			shorter = false
+			for _, s := range f.schedule.parts() {
+				v, err := x.run(ctx, x.runners[0], s)
+				if err != nil {
+					return err
+				}
+				if v.shows(f) {
+					f.schedule, shorter = s, true
+					break
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// parts are the schedules with one part left out.
+func (s schedule) parts() (list []schedule) {
+	if s.seed != 0 && len(s.faults) > 0 {
+		list = append(list, schedule{faults: s.faults})
+	}
+	if len(s.faults) < 2 && s.seed == 0 {
+		return list
+	}
+	for i := range s.faults {
+		rest := schedule{seed: s.seed}
+		rest.faults = append(append(rest.faults, s.faults[:i]...), s.faults[i+1:]...)
+		list = append(list, rest)
+	}
+	return list
+}

@@ -1,0 +1,163 @@
+package lab
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/engine"
+	"github.com/stepwell/stepwell/expr"
+	"github.com/stepwell/stepwell/scenario"
+)
+
+// verdict is what is said of one run.
+type verdict struct {
+	broken    map[string]string // by rule
+	different string            // how the outcome differs; "": not
+	person    string            // the step that must not run twice and was cut off; "": none
+	twice     []string          // steps of which a call had its effect twice, without iterations
+	story     []string
+}
+
+// judge compares a run with the undisturbed one.
+func judge(ctx context.Context, b *book, got, calm *scenario.Played) (*verdict, error) {
+	if err := b.close(ctx, got); err != nil {
+		return nil, err
+	}
+	v := &verdict{broken: b.broken, person: cutOff(b, got, calm)}
+	if v.person == "" {
+		v.different = difference(calm, got)
+	}
+	if calm.Execution.Status.Terminal() && !got.Execution.Status.Terminal() {
+		b.breaks(ruleEnds, "the execution is %s when nothing happens any more", got.Execution.Status)
+	}
+	v.twice = twice(b, got)
+	return v, nil
+}
+
+// cutOff is a step that must not run twice and failed because it was cut off, as its definition says.
+func cutOff(b *book, got, calm *scenario.Played) string {
+	for _, key := range got.Keys {
+		s := got.Steps[key]
+		if was := calm.Steps[key]; s.Error != nil && s.Error.Code == stepwell.CodeLost && b.once[key] && (was == nil || was.Error == nil || was.Error.Code != stepwell.CodeLost) {
+			return iteration.ReplaceAllString(key, "[*]")
+		}
+	}
+	return ""
+}
+
+// difference is the first difference between two outcomes: attempts, times and workers may differ.
+func difference(want, got *scenario.Played) string {
+	if w, g := want.Execution, got.Execution; w.Status != g.Status {
+		return fmt.Sprintf("the execution is %s instead of %s%s", g.Status, w.Status, because(g.Failure))
+	}
+	for _, key := range want.Keys {
+		w, g := want.Steps[key], got.Steps[key]
+		switch {
+		case g == nil:
+			return "there is no step " + key
+		case g.Status != w.Status:
+			return fmt.Sprintf("%s is %s instead of %s%s", key, g.Status, w.Status, because(g.Error))
+		case !same(g.Output, w.Output, g.Outputs, w.Outputs):
+			return fmt.Sprintf("the outputs of %s are %s instead of %s", key, stepwell.Clip(string(g.Output), 200), stepwell.Clip(string(w.Output), 200))
+		}
+	}
+	for _, key := range got.Keys {
+		if want.Steps[key] == nil {
+			return "there is a step " + key + " that was not there"
+		}
+	}
+	if w, g := want.Execution, got.Execution; !same(g.Outputs, w.Outputs, got.Outputs, want.Outputs) {
+		return fmt.Sprintf("the outputs are %s instead of %s", stepwell.Clip(string(g.Outputs), 200), stepwell.Clip(string(w.Outputs), 200))
+	}
+	return ""
+}
+
+// timestamp is a time in an output.
+var timestamp = regexp.MustCompile(`[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?(Z|[+-][0-9]{2}:[0-9]{2})`)
+
+// same reports whether outputs are equal but for times: as stored, or opened where they are stored elsewhere.
+func same(a, b []byte, opened, other any) bool {
+	if bytes.Equal(a, b) {
+		return true
+	}
+	if engine.IsRef(a) && engine.IsRef(b) {
+		var err, wrong error
+		a, err = expr.Marshal(opened)
+		b, wrong = expr.Marshal(other)
+		if err != nil || wrong != nil {
+			return false
+		}
+	}
+	return bytes.Equal(timestamp.ReplaceAll(a, nil), timestamp.ReplaceAll(b, nil))
+}
+
+func because(f *engine.Failure) string {
+	if f == nil {
+		return ""
+	}
+	return ": " + strings.TrimSpace(f.Step+" "+f.Message)
+}
+
+// twice are the steps of which one call began more than once.
+func twice(b *book, got *scenario.Played) []string {
+	number := map[begun]int{}
+	for i := range got.Calls {
+		c := &got.Calls[i]
+		number[begun{c.Key, c.Epoch}] = c.Number
+	}
+	seen := map[string]map[int]bool{}
+	found := map[string]bool{}
+	for _, one := range b.begun {
+		n, known := number[one]
+		if !known {
+			continue
+		}
+		if seen[one.key] == nil {
+			seen[one.key] = map[int]bool{}
+		}
+		if seen[one.key][n] {
+			found[iteration.ReplaceAllString(one.key, "[*]")] = true
+		}
+		seen[one.key][n] = true
+	}
+	return slices.Sorted(maps.Keys(found))
+}
+
+// shows reports whether a run shows what was found in another one.
+func (v *verdict) shows(f *Finding) bool {
+	switch f.Kind {
+	case Broken:
+		_, ok := v.broken[f.Rule]
+		return ok
+	case Different:
+		return v.different != ""
+	case Twice:
+		return slices.Contains(v.twice, f.Step)
+	}
+	return v.person == f.Step
+}
+
+// story are the events of the execution with their times.
+func story(ctx context.Context, x *scenario.Played) (lines []string) {
+	events, err := x.World.Store.Events(ctx, x.Execution.No, 0, 10_000)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	for _, e := range events {
+		line := fmt.Sprintf("%-10s %s %s", e.At.Sub(x.Execution.Created), e.StepKey, e.Type)
+		if e.StepKey == "" {
+			line = fmt.Sprintf("%-10s execution %s", e.At.Sub(x.Execution.Created), e.Type)
+		}
+		if e.Detail != "" {
+			line += ": " + stepwell.Clip(e.Detail, 120)
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
