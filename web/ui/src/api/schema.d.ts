@@ -1506,6 +1506,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/queue": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Shows what waits and why: the queues of steps, and the executions that have not been admitted */
+        get: operations["queue"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/ready": {
         parameters: {
             query?: never;
@@ -1708,6 +1725,23 @@ export interface paths {
          * @description What stepwell schema prints, and besides: the actions and modules that this server has, as the values of action and module, and the schemas of their parameters in $defs, as action:NAME and module:NAME. These describe parameters after their templates have been rendered; a step's params do not refer to them.
          */
         get: operations["schema.get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/search": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Finds pipelines, executions by the beginning of their id, schedules, projects and steps */
+        get: operations["search"];
         put?: never;
         post?: never;
         delete?: never;
@@ -3307,6 +3341,16 @@ export interface components {
             status: "healthy" | "draining" | "degraded";
             version: string;
         };
+        HeldExecution: {
+            /** Format: date-time */
+            created_at: string | null;
+            execution_id: string;
+            pipeline: string;
+            /** Format: int64 */
+            priority: number;
+            /** @description As /why has them. */
+            reasons: components["schemas"]["Reason"][];
+        };
         HistoryEvent: {
             detail?: string;
             event_type: string;
@@ -3324,6 +3368,18 @@ export interface components {
         HistoryList: {
             events: components["schemas"]["HistoryEvent"][];
             next_cursor?: string;
+        };
+        Hit: {
+            /** @description Of a step its id within the pipeline. */
+            id: string;
+            /** @enum {string} */
+            kind: "pipeline" | "execution" | "schedule" | "project" | "step";
+            /** @description Of a step or an execution that of its pipeline. */
+            name: string;
+            /** @description Of a step. */
+            pipeline_id?: string;
+            /** @description Of an execution or a schedule. */
+            status?: string;
         };
         HourOfFires: {
             /**
@@ -4391,6 +4447,11 @@ export interface components {
             cancelled: number;
             /** Format: int64 */
             completed: number;
+            /**
+             * Format: double
+             * @description How long a running execution still takes, from the steps' durations in the newest completed executions of its pipeline; null when it does not run, and while there are none.
+             */
+            eta_seconds: number | null;
             /** Format: int64 */
             failed: number;
             /** Format: double */
@@ -4456,6 +4517,17 @@ export interface components {
              * @description Number of items; 0: not known yet.
              */
             total: number;
+        };
+        Queue: {
+            /** @description Executions that have not been admitted, higher priority first, then the oldest. */
+            executions: components["schemas"]["HeldExecution"][];
+            /** @description The queues with limits, and default, which stands for all others: of steps that this server gives to workers. */
+            queues: components["schemas"]["StepQueue"][];
+            /**
+             * Format: int64
+             * @description How many there are; 1,000 stands for that many or more.
+             */
+            waiting: number;
         };
         Readiness: {
             ready: boolean;
@@ -4539,6 +4611,12 @@ export interface components {
             grace_seconds?: number;
             /** @description For the signed forms. Defaults to a new one. */
             secret?: string;
+        };
+        SearchResult: {
+            /** @description At most 20: whose name or id is the text, then begins with it, then has it in it. */
+            hits: components["schemas"]["Hit"][];
+            /** @description There is more than was looked at or is shown. */
+            more: boolean;
         };
         Secret: {
             /** Format: date-time */
@@ -4725,6 +4803,31 @@ export interface components {
             /** Format: int32 */
             index: number;
             status: string;
+        };
+        StepQueue: {
+            /**
+             * Format: int64
+             * @description How many may run at once, by this server's part of the limit; below 0: none. Missing: any number.
+             */
+            concurrency?: number;
+            name: string;
+            /**
+             * Format: double
+             * @description How many are given per second.
+             */
+            rate?: number;
+            /** @description Why its steps wait; empty when none does. */
+            reasons: components["schemas"]["Reason"][];
+            /**
+             * Format: int64
+             * @description Steps that workers have; 0 for default where no queue has limits.
+             */
+            running: number;
+            /**
+             * Format: int64
+             * @description Steps that wait for a worker.
+             */
+            waiting: number;
         };
         StepReferences: {
             /** @description Where the id stands: at the step itself, in depends_on, source, target_step, progress.items, and inside templates. */
@@ -5164,6 +5267,11 @@ export interface components {
         };
         WhyAnswer: {
             reasons: components["schemas"]["Reason"][];
+            /**
+             * Format: int64
+             * @description Of a moment in the past: the last commit that counts.
+             */
+            version?: number;
         };
         Worker: {
             actions: string[];
@@ -6703,8 +6811,12 @@ export interface operations {
     "execution.why": {
         parameters: {
             query?: {
+                /** @description As it was at this time. */
+                at?: string;
                 /** @description Defaults to the execution itself. */
                 step_id?: string;
+                /** @description As it was after the commit with this version, which /history and the streams name. Defaults to now. */
+                version?: number;
             };
             header?: never;
             path: {
@@ -8467,6 +8579,31 @@ export interface operations {
             default: components["responses"]["Failure"];
         };
     };
+    queue: {
+        parameters: {
+            query?: {
+                /** @description Of executions. */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            "4XX": components["responses"]["Failure"];
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Queue"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
     ready: {
         parameters: {
             query?: never;
@@ -8889,6 +9026,31 @@ export interface operations {
                     "application/schema+json": {
                         [key: string]: unknown;
                     };
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    search: {
+        parameters: {
+            query: {
+                /** @description In the names, ids and descriptions of pipelines and schedules, in the names, ids and tags of projects, and in the ids of steps; of an execution the beginning of its id. Upper and lower case are the same. */
+                q: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            "4XX": components["responses"]["Failure"];
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SearchResult"];
                 };
             };
             default: components["responses"]["Failure"];
