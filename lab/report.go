@@ -11,6 +11,7 @@ import (
 
 	"github.com/stepwell/stepwell/scenario"
 	"github.com/stepwell/stepwell/sim"
+	"github.com/stepwell/stepwell/spec"
 )
 
 // Kind is what a finding is.
@@ -125,12 +126,12 @@ func (r *Result) conclude(calm *scenario.Played) {
 	for _, f := range r.Findings {
 		f.Replay = f.schedule.String()
 		if f.Step != "" {
-			said, pos := calm.Idempotent(f.Step)
+			s := calm.StepOf(f.Step)
 			f.Action = calm.ActionOf(f.Step)
-			if pos.Line > 0 {
-				f.Place = fmt.Sprintf("%s:%d:%d", r.Pipeline, pos.Line, pos.Column)
+			if s != nil && s.Pos.Line > 0 {
+				f.Place = fmt.Sprintf("%s:%d:%d", r.Pipeline, s.Pos.Line, s.Pos.Column)
 			}
-			if f.Kind == Twice && (said != nil && *said || harmless(f, calm)) {
+			if f.Kind == Twice && (s != nil && s.Idempotent != nil && *s.Idempotent || harmless(f, calm)) {
 				r.MayTwice = append(r.MayTwice, f.Step)
 				continue
 			}
@@ -146,11 +147,11 @@ func (r *Result) conclude(calm *scenario.Played) {
 	r.Findings = kept
 }
 
-// harmless reports whether a step's action has no effect outside, or only reads there. A segment of a stream goes on from its
-// checkpoint.
+// harmless reports whether a step's action has no effect outside, continues there what it began, or only reads. A segment of a stream
+// continues from its checkpoint.
 func harmless(f *Finding, calm *scenario.Played) bool {
 	switch {
-	case scenario.Pure(f.Action) || strings.HasPrefix(f.Action, "stream."):
+	case calm.EffectOf(f.Action) != spec.AnyEffect || strings.HasPrefix(f.Action, "stream."):
 		return true
 	case f.Action != "util.http":
 		return false

@@ -62,7 +62,7 @@ func parseSchedule(name string) (s schedule, err error) {
 }
 
 func notSchedule(name string) error {
-	return stepwell.Invalid("a report of the lab names them, like dies@after-report:deploy#1", "%q is no schedule", name)
+	return stepwell.Invalid("a report of the lab names them, like dies@after-report:deploy#1", "%q is not a schedule", name)
 }
 
 // crash reports whether the process dies once, and nothing else happens.

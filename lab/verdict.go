@@ -7,6 +7,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/stepwell/stepwell"
@@ -63,6 +64,10 @@ func difference(want, got *scenario.Played) string {
 			return "there is no step " + key
 		case g.Status != w.Status:
 			return fmt.Sprintf("%s is %s instead of %s%s", key, g.Status, w.Status, because(g.Error))
+		case flows(want, key):
+			if w, g := flowed(w.Outputs), flowed(g.Outputs); w != g {
+				return fmt.Sprintf("%v items went through %s instead of %v", g, key, w)
+			}
 		case !same(g.Output, w.Output, g.Outputs, w.Outputs):
 			return fmt.Sprintf("the outputs of %s are %s instead of %s", key, stepwell.Clip(string(g.Output), 200), stepwell.Clip(string(w.Output), 200))
 		}
@@ -76,6 +81,25 @@ func difference(want, got *scenario.Played) string {
 		return fmt.Sprintf("the outputs are %s instead of %s", stepwell.Clip(string(g.Outputs), 200), stepwell.Clip(string(w.Outputs), 200))
 	}
 	return ""
+}
+
+// flows reports whether a step handles items of a stream.
+func flows(x *scenario.Played, key string) bool {
+	s := x.StepOf(key)
+	return s != nil && s.Module != ""
+}
+
+// flowed is how many items a stream step has done with. The counters that it is the sum of differ where a stream continued from a
+// checkpoint, which skips what was done; durations are of the real clock.
+func flowed(outputs any) (sum float64) {
+	counters, _ := outputs.(map[string]any)
+	for _, name := range []string{"items_out", "items_skipped", "items_dropped", "items_failed", "items_resumed"} {
+		if n, known := counters[name]; known {
+			f, _ := strconv.ParseFloat(fmt.Sprint(n), 64) // it is a number of whatever type
+			sum += f
+		}
+	}
+	return sum
 }
 
 // timestamp is a time in an output.

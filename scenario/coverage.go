@@ -10,6 +10,7 @@ import (
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/engine"
 	"github.com/stepwell/stepwell/plan"
+	"github.com/stepwell/stepwell/spec"
 )
 
 // Coverage says which decisions of a pipeline the tests have seen.
@@ -115,7 +116,7 @@ func (r *run) newCoverage() *coverage {
 		if s.Body != nil && s.Body.Single {
 			act = r.canonical(s.Body.Graph.Steps[0].Action)
 		}
-		if act != "" && (!slices.Contains(pure, act) || slices.Contains(asks, act)) {
+		if act != "" && (r.effect(act) != spec.NoEffect || slices.Contains(asks, act)) {
 			c.order = append(c.order, decision{key, decisionFails})
 		}
 	})

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stepwell/stepwell/definition"
 	"github.com/stepwell/stepwell/sim"
+	"github.com/stepwell/stepwell/spec"
 	"github.com/stepwell/stepwell/store"
 )
 
@@ -19,7 +20,8 @@ type Played struct {
 	Lines     []store.LogLine
 	World     *sim.World // of Runner.Play: it stands still
 
-	def *definition.Definition
+	def    *definition.Definition
+	effect func(action string) spec.Effect
 }
 
 // PlayedStep is what came of a step.
@@ -49,9 +51,8 @@ func (p *Played) CallsOf(step string) (calls []Call) {
 	return calls
 }
 
-// Idempotent is what the definition says of a step, by its key without iterations ([*] may stand for them), and where the step is; nil:
-// it does not say.
-func (p *Played) Idempotent(key string) (said *bool, pos definition.Pos) {
+// StepOf is the definition of a step, by its key without iterations ([*] may stand for them); nil: it has none, as one that was spawned.
+func (p *Played) StepOf(key string) (s *definition.Step) {
 	steps := p.def.Steps
 	for part := range strings.SplitSeq(plainKey(key), ".") {
 		switch part {
@@ -64,15 +65,15 @@ func (p *Played) Idempotent(key string) (said *bool, pos definition.Pos) {
 		}
 		i := slices.IndexFunc(steps, func(s definition.Step) bool { return s.ID == part })
 		if i < 0 {
-			return nil, definition.Pos{}
+			return nil
 		}
-		s := &steps[i]
-		said, pos, steps = s.Idempotent, s.Pos, s.Steps
+		s = &steps[i]
+		steps = s.Steps
 		if sub := p.def.Pipelines[s.Pipeline]; sub != nil {
 			steps = sub.Steps
 		}
 	}
-	return said, pos
+	return s
 }
 
 // ActionOf is the action of a step, by its key or a pattern, "" if it was not called.
@@ -85,12 +86,12 @@ func (p *Played) ActionOf(step string) string {
 	return ""
 }
 
-// Pure reports whether an action touches nothing outside of the execution: it runs in tests.
-func Pure(action string) bool { return slices.Contains(pure, action) }
+// EffectOf is what the action of a call does outside of the execution.
+func (p *Played) EffectOf(action string) spec.Effect { return p.effect(action) }
 
 // played is what can be told of the execution that has come to rest.
 func (r *run) played() (p *Played, err error) {
-	p = &Played{def: r.def, Execution: r.x, Keys: r.keys, Steps: map[string]*PlayedStep{}, Calls: r.calls, Lines: r.lines}
+	p = &Played{def: r.def, effect: r.effect, Execution: r.x, Keys: r.keys, Steps: map[string]*PlayedStep{}, Calls: r.calls, Lines: r.lines}
 	if p.Outputs, err = r.outputs(r.x.Outputs); err != nil {
 		return nil, err
 	}

@@ -10,6 +10,9 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/stepwell/stepwell/action"
+	"github.com/stepwell/stepwell/spec"
 )
 
 // Recording is an execution that a test is made of. Its texts and values have no secrets any more.
@@ -42,7 +45,7 @@ type Try struct {
 }
 
 // WriteTest writes a test file that plays the execution again: its outcomes are the mocks, and what came of it is expected.
-func (r *Recording) WriteTest(w io.Writer, canonical func(action string) string) error {
+func (r *Recording) WriteTest(w io.Writer, actions *action.Registry) error {
 	b := &bytes.Buffer{}
 	fmt.Fprintf(b, "# Recorded from execution %s. Secrets are left out: where a value is ***, write what the test needs.\n", r.ID)
 	fmt.Fprintf(b, "pipeline: %s\nat: %s\n", quoted(r.File), r.Created.UTC().Format(time.RFC3339))
@@ -55,11 +58,14 @@ func (r *Recording) WriteTest(w io.Writer, canonical func(action string) string)
 	for i := range r.Steps {
 		s := &r.Steps[i]
 		streams = streams || s.Items
-		act := canonical(s.Action)
+		act, effect := s.Action, spec.AnyEffect
+		if about, ok := actions.Spec(act); ok {
+			act, effect = about.Name, about.Effect
+		}
 		if entry := s.answered(act); entry != "" {
 			when = append(when, entry)
 		}
-		if list := s.outcomes(r, act); len(list) > 0 && !r.around(s.Key) {
+		if list := s.outcomes(r); effect != spec.NoEffect && act != reportAction && len(list) > 0 && !r.around(s.Key) {
 			fmt.Fprintf(mocks, "  %s:\n    - %s\n", quoted(s.Key), strings.Join(list, "\n    - "))
 		}
 	}
@@ -151,9 +157,9 @@ func object(raw json.RawMessage) string {
 	return string(raw)
 }
 
-// outcomes are the entries of a step's mock, none where its action runs in tests or it did not run.
-func (s *RecordedStep) outcomes(r *Recording, act string) (out []string) {
-	if s.Action == "" || s.Items || act == reportAction || slices.Contains(pure, act) {
+// outcomes are the entries of a step's mock, none where it did not run.
+func (s *RecordedStep) outcomes(r *Recording) (out []string) {
+	if s.Action == "" || s.Items {
 		return nil
 	}
 	for _, t := range s.Tries {

@@ -277,10 +277,6 @@ func (r *run) became(key string, status stepwell.StepStatus) {
 	}
 }
 
-// pure are the actions that touch nothing outside: they run.
-var pure = []string{"util.aggregate", "util.approval", "util.condition", "util.fail", "util.filter", "util.log", "util.noop", "util.set_output", "util.switch",
-	"util.transform", "util.wait", "util.wait_for", "util.wait_until"}
-
 const (
 	segmentAction = "stream.segment"
 	reportAction  = "stream.report"
@@ -304,7 +300,7 @@ func (r *run) mock(a *sim.Attempt) (*sim.Outcome, error) {
 		return out, err
 	}
 	switch {
-	case slices.Contains(pure, r.canonical(act)):
+	case r.effect(act) == spec.NoEffect:
 		return nil, nil
 	case act == reportAction:
 		return &sim.Outcome{}, nil
@@ -358,6 +354,14 @@ func (r *run) canonical(name string) string {
 		return s.Name
 	}
 	return name
+}
+
+// effect is what an action does outside of the execution.
+func (r *run) effect(name string) spec.Effect {
+	if s, ok := r.o.Actions.Spec(name); ok {
+		return s.Effect
+	}
+	return spec.AnyEffect
 }
 
 func (r *run) sameAction(a, b string) bool { return a == b || r.canonical(a) == r.canonical(b) }

@@ -131,9 +131,20 @@ type Spec struct {
 	Cancels       bool            // its handler can stop work outside (action.Canceler); set by action.Registry
 	Reserved      bool            // only for steps that an admin wrote, unless the policy of another role names it
 	Stream        *Stream         // of a stream module; nil: an action
+	Effect        Effect          // outside of the execution
 	Internal      bool            // used by Stepwell itself: neither listed nor to be named in documents
 	Stays         bool            // it needs the database: no worker in another process runs it
 }
+
+// Effect is what an action does outside of its execution, and so what it may do there when it runs again.
+type Effect string
+
+// The effects.
+const (
+	AnyEffect  Effect = ""     // whatever it does may be done twice
+	NoEffect   Effect = "none" // nothing: tests run it instead of a mock
+	OnceEffect Effect = "once" // another attempt of the step continues what the one before began, or finds it done
+)
 
 // Role is a stream module's way of handling items (stac-manager §7.3).
 type Role string

@@ -121,7 +121,7 @@ var commonOutputs = []spec.Field{
 	{Name: "items_skipped", Type: spec.Integer, Doc: "How many it skipped because an earlier run had done them."},
 	{Name: "items_resumed", Type: spec.Integer, Doc: "How many had reached it before a crash or a failed attempt, after which the stream continued; absent when there was none."},
 	{Name: "items_not_found", Type: spec.Integer, Doc: "Of a source, in a retry: how many items that failed before it no longer has."},
-	{Name: "not_found", Type: spec.Array, Doc: "The first ten failures, with their place in the source, the step and the reason."},
+	{Name: "not_found", Type: spec.Array, Doc: "The first ten of those items, with their place in the source, the step where they failed and the reason."},
 	{Name: "duration_seconds", Type: spec.Number, Doc: "How long it ran."},
 }
 

@@ -29,6 +29,7 @@ type aggregateOutputs struct {
 func aggregate() action.Action {
 	return action.Of(spec.Spec{
 		Name:    "util.aggregate",
+		Effect:  spec.NoEffect,
 		Aliases: []string{"aggregate"},
 		Summary: "Aggregates values.",
 		Doc:     aggregateDoc,

@@ -16,6 +16,7 @@ func approval(now func() time.Time) action.Action {
 	return action.Action{
 		Spec: spec.Spec{
 			Name:    "util.approval",
+			Effect:  spec.NoEffect,
 			Aliases: []string{"approval"},
 			Summary: "Waits until a person approves or rejects.",
 			Doc: "The wait holds no worker and survives restarts of Stepwell. The first decision counts. Without `timeout_seconds` only the step's " +

@@ -40,6 +40,7 @@ type conditionOutputs struct {
 func condition() action.Action {
 	return action.Checked(action.Of(spec.Spec{
 		Name:    "util.condition",
+		Effect:  spec.NoEffect,
 		Aliases: []string{"conditional"},
 		Summary: "Decides which way a pipeline goes.",
 		Doc: "Give either `condition`, which is true or false, or `branches`, of which the first whose condition holds " +

@@ -16,6 +16,7 @@ type failParams struct {
 func fail() action.Action {
 	return action.Of(spec.Spec{
 		Name:    "util.fail",
+		Effect:  spec.NoEffect,
 		Aliases: []string{"fail"},
 		Summary: "Fails the step on purpose.",
 		Doc: "The step fails without further attempts; its error message is `error_code: message`. Together " +

@@ -21,6 +21,7 @@ type filterOutputs struct {
 func filter() action.Action {
 	return action.Checked(action.Of(spec.Spec{
 		Name:    "util.filter",
+		Effect:  spec.NoEffect,
 		Aliases: []string{"filter"},
 		Summary: "Keeps the elements of a list for which a condition holds.",
 		Doc: "The condition knows the element as `item` and its number, from 0, as `index`. The rules are those of a step's " +

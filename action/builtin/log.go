@@ -24,6 +24,7 @@ var logLevels = map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.Lev
 func logAction() action.Action {
 	return action.Of(spec.Spec{
 		Name:    "util.log",
+		Effect:  spec.NoEffect,
 		Aliases: []string{"log"},
 		Summary: "Writes a line to the step's log.",
 		Examples: []spec.Example{{Title: "say what is going on", YAML: `

@@ -11,6 +11,7 @@ func noop() action.Action {
 	return action.Action{
 		Spec: spec.Spec{
 			Name:    "util.noop",
+			Effect:  spec.NoEffect,
 			Summary: "Does nothing.",
 			Doc: "Completes at once with no outputs, whatever its parameters are. It joins branches of a graph, and " +
 				"the benchmark uses it to measure what a step costs without its work.",

@@ -11,6 +11,7 @@ func setOutput() action.Action {
 	return action.Action{
 		Spec: spec.Spec{
 			Name:    "util.set_output",
+			Effect:  spec.NoEffect,
 			Aliases: []string{"set_output"},
 			Summary: "Returns its parameters as outputs.",
 			Doc: "The outputs are the members of `outputs`, or without it all parameters. They keep their types: " +

@@ -17,6 +17,7 @@ func switchAction() action.Action {
 	return action.Action{
 		Spec: spec.Spec{
 			Name:    "util.switch",
+			Effect:  spec.NoEffect,
 			Aliases: []string{"switch"},
 			Summary: "Chooses by a value.",
 			Doc: "`cases` is an object from values to results, or a list of cases of which the first that fits is taken. A case in a " +

@@ -27,6 +27,7 @@ type transformOutputs struct {
 func transform() action.Action {
 	return action.Checked(action.Of(spec.Spec{
 		Name:    "util.transform",
+		Effect:  spec.NoEffect,
 		Aliases: []string{"transform"},
 		Summary: "Makes one value of another.",
 		Doc:     transformDoc,

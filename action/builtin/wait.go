@@ -18,6 +18,7 @@ func wait(now func() time.Time) action.Action {
 	return action.Action{
 		Spec: spec.Spec{
 			Name:    "util.wait",
+			Effect:  spec.NoEffect,
 			Aliases: []string{"delay"},
 			Summary: "Waits for a time to pass or to come.",
 			Doc: "Exactly one of `seconds`, `duration` and `until` says how long, at most one year. The wait is stored: " +

@@ -17,6 +17,7 @@ func waitFor(now func() time.Time) action.Action {
 	return action.Action{
 		Spec: spec.Spec{
 			Name:    "util.wait_for",
+			Effect:  spec.NoEffect,
 			Summary: "Waits for an event from outside.",
 			Doc: "The step ends with the data of the first event that has its key, also of one that came before the step began to wait and that no " +
 				"step has taken since. All steps that wait for a key when its event comes end with it. The wait holds no worker and survives restarts " +

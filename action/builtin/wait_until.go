@@ -24,6 +24,7 @@ func waitUntil(now func() time.Time) action.Action {
 	return action.Action{
 		Spec: spec.Spec{
 			Name:    "util.wait_until",
+			Effect:  spec.NoEffect,
 			Aliases: []string{"wait_until"},
 			Summary: "Waits until a time of day, a date or for some hours, and says when it woke up.",
 			Doc: "Exactly one of `duration_hours` and `until_time` says how long, at most one week; `util.wait` can wait for a year. The " +

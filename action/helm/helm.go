@@ -95,6 +95,7 @@ type uninstallParams struct {
 func describeInstall() spec.Spec {
 	return spec.Spec{
 		Name:    Install,
+		Effect:  spec.OnceEffect,
 		Summary: "Installs or upgrades a release of a Helm chart.",
 		Doc:     installDoc,
 		Timeout: time.Hour,
@@ -117,6 +118,7 @@ func describeInstall() spec.Spec {
 func describeUninstall() spec.Spec {
 	return spec.Spec{
 		Name:    Uninstall,
+		Effect:  spec.OnceEffect,
 		Summary: "Uninstalls a release of a Helm chart.",
 		Doc:     uninstallDoc,
 		Timeout: time.Hour,

@@ -34,3 +34,14 @@ func TestExamplePipelines(t *testing.T) {
 		return nil
 	}))
 }
+
+// Streams continue from their checkpoints, and actions of Kubernetes and Helm find what they began: however examples with them are
+// crashed, all items go through every step, and nothing is done twice.
+func TestExamplesInTheLab(t *testing.T) {
+	t.Chdir(tooltest.Root(t))
+	var out, errs bytes.Buffer
+	code := run([]string{"lab", "examples/stac", "examples/helm", "examples/kubernetes", "--budget", "700ms"}, nil, &out, &errs)
+	if code != exitOK || strings.Count(out.String(), "✔ every run ends as the undisturbed one") < 10 {
+		t.Errorf("exit code %d: %s%s", code, errs.String(), out.String())
+	}
+}

@@ -27,12 +27,7 @@ func (p *program) testFrom(c *connection, id string) error {
 		if err != nil {
 			return err
 		}
-		return r.WriteTest(p.out, func(name string) string {
-			if s, ok := actions.Spec(name); ok {
-				return s.Name
-			}
-			return name
-		})
+		return r.WriteTest(p.out, actions)
 	})
 }
 
