@@ -41,8 +41,12 @@ func TestWhyAt(t *testing.T) {
 		t.Errorf("now: %s, version %d", code, version)
 	}
 	first := history.Events[0].At.Time
-	if code, _ := why("at=" + url.QueryEscape(first.Add(time.Millisecond).Format(time.RFC3339Nano))); code != "dependencies" {
-		t.Errorf("at the start: %s", code)
+	for at, before := first, int64(1); !at.After(last.At.Time); at = at.Add(last.At.Sub(first)/20 + time.Millisecond) {
+		code, version := why("at=" + url.QueryEscape(at.UTC().Format(time.RFC3339Nano)))
+		if want, _ := why(fmt.Sprint("version=", version)); code != want || version < before {
+			t.Errorf("at %s: %s of version %d after %d, want %s", at, code, version, before, want)
+		}
+		before = version
 	}
 	r.do("viewer", "GET", path+"/why?at="+url.QueryEscape(first.Add(-time.Hour).Format(time.RFC3339Nano)), nil).problem(400, stepwell.CodeInvalid)
 	r.do("viewer", "GET", fmt.Sprintf("%s/why?version=%d", path, last.Version+1), nil).problem(400, stepwell.CodeInvalid)

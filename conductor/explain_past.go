@@ -20,6 +20,12 @@ func (c *Conductor) WhyAt(ctx context.Context, id, step string, version int64, a
 	if err != nil {
 		return nil, 0, err
 	}
+	if !at.IsZero() {
+		at = at.Truncate(time.Millisecond).Add(time.Millisecond - time.Microsecond) // the history shows milliseconds
+		if at.Before(row.Created) {
+			return nil, 0, stepwell.Invalid("it was created at "+row.Created.UTC().Format(time.RFC3339Nano), "the execution %s was not there yet", row.ID)
+		}
+	}
 	var fx engine.Effects
 	for entry, err := range c.o.Store.StepLog(ctx, row.No, 0) {
 		if err != nil {
@@ -33,7 +39,7 @@ func (c *Conductor) WhyAt(ctx context.Context, id, step string, version int64, a
 			if err != nil {
 				return nil, 0, err
 			}
-			if b.At > at.UnixMicro() {
+			if b.At > at.UnixMicro() && l.version > 0 { // the first commit is of when it was created
 				break
 			}
 		}
@@ -41,10 +47,7 @@ func (c *Conductor) WhyAt(ctx context.Context, id, step string, version int64, a
 			return nil, 0, err
 		}
 	}
-	switch {
-	case l.version == 0:
-		return nil, 0, stepwell.Invalid("it was created at "+row.Created.UTC().Format(time.RFC3339Nano), "the execution %s was not there yet", row.ID)
-	case version > l.version && at.IsZero():
+	if version > l.version && at.IsZero() {
 		return nil, 0, stepwell.Errorf(stepwell.CodeInvalid, "stepwell executions history lists them", "the execution %s has %d versions, none is %d", row.ID, l.version, version)
 	}
 	reasons, err := l.run.Why(step)
