@@ -256,11 +256,8 @@ func TestBrowser(t *testing.T) {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
 	some := []string{"--", "test/frame.test.ts", "test/editor.test.ts"}
-	switch os.Getenv("STEPWELL_PAGES") {
-	case "all":
+	if os.Getenv("STEPWELL_PAGES") == "all" {
 		some = nil
-	case "apart":
-		t.Skip("all pages are opened by another run")
 	}
 	npm(t, []string{"STEPWELL_BINARY=" + program, "CHROMIUM=" + chromium}, append([]string{"browser"}, some...)...)
 }
