@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,9 +23,21 @@ type noStore struct{ Store }
 
 // boardRig is a board whose lists are what the test says.
 type boardRig struct {
-	hub    *Hub
+	hub *Hub
+
+	mu     sync.Mutex
 	things map[string]string
 	reads  int
+}
+
+// set changes one of the things, and gives how often they have been read; "" deletes it.
+func (r *boardRig) set(id, text string) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.things[id] = text; text == "" {
+		delete(r.things, id)
+	}
+	return r.reads
 }
 
 func newBoardRig(t *testing.T) *boardRig {
@@ -38,6 +51,8 @@ func newBoardRig(t *testing.T) *boardRig {
 		return Row{ID: x.ID, Data: fmt.Appendf(nil, `{"id":%q,"done":%d}`, x.ID, x.Progress.Completed)}
 	}
 	things := func(context.Context) (rows []Row, err error) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
 		r.reads++
 		for id, text := range r.things {
 			rows = append(rows, Row{ID: id, Data: fmt.Appendf(nil, "%q", text)})
@@ -133,20 +148,21 @@ func TestBoardMergesChanges(t *testing.T) {
 func TestBoardTellsWhatOthersChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newBoardRig(t)
-		r.things["a"], r.things["b"] = "one", "two"
+		r.set("a", "one")
+		r.set("b", "two")
 		f := follow(t, r, "")
 		if got := hear(t, f, 5*time.Second); len(got) != 1 {
 			t.Errorf("without a change: %+v", got)
 		}
-		r.things["a"] = "three"
-		delete(r.things, "b")
+		r.set("a", "three")
+		r.set("b", "")
 		got := hear(t, f, 5*time.Second)
 		if len(got) != 1 || got[0].Type != "things" || fmt.Sprintf("%s %s", got[0].Data.Rows, got[0].Data.Removed) != `["three"] [b]` {
 			t.Errorf("told: %+v", got)
 		}
 		f.Close()
-		reads := r.reads
-		if time.Sleep(time.Minute); r.reads != reads {
+		reads := r.set("b", "")
+		if time.Sleep(time.Minute); r.set("b", "") != reads {
 			t.Error("lists are read without followers")
 		}
 	})
