@@ -6,6 +6,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/engine"
+	"github.com/stepwell/stepwell/store"
 )
 
 // WhyAt is Why for a moment in the past: after the commit with a version, or after the last one up to a time; the earlier of both where
@@ -16,40 +17,44 @@ func (c *Conductor) WhyAt(ctx context.Context, id, step string, version int64, a
 	if err != nil {
 		return nil, 0, err
 	}
-	l, err := c.fresh(ctx, row)
-	if err != nil {
-		return nil, 0, err
-	}
 	if !at.IsZero() {
-		at = at.Truncate(time.Millisecond).Add(time.Millisecond - time.Microsecond) // the history shows milliseconds
-		if at.Before(row.Created) {
-			return nil, 0, stepwell.Invalid("it was created at "+row.Created.UTC().Format(time.RFC3339Nano), "the execution %s was not there yet", row.ID)
-		}
-	}
-	var fx engine.Effects
-	for entry, err := range c.o.Store.StepLog(ctx, row.No, 0) {
+		until, err := c.versionAt(ctx, row, at)
 		if err != nil {
 			return nil, 0, err
 		}
-		if version > 0 && entry.Version > version {
-			break
-		}
-		if !at.IsZero() {
-			b, err := engine.DecodeBatch(entry.Version, entry.Body)
-			if err != nil {
-				return nil, 0, err
-			}
-			if b.At > at.UnixMicro() && l.version > 0 { // the first commit is of when it was created
-				break
-			}
-		}
-		if err := c.fold(ctx, l, entry, &fx); err != nil {
-			return nil, 0, err
+		if version == 0 || until < version {
+			version = until
 		}
 	}
-	if version > l.version && at.IsZero() {
+	l, err := c.rebuild(ctx, row, version)
+	if err != nil {
+		return nil, 0, err
+	}
+	if version > l.version {
 		return nil, 0, stepwell.Errorf(stepwell.CodeInvalid, "stepwell executions history lists them", "the execution %s has %d versions, none is %d", row.ID, l.version, version)
 	}
 	reasons, err := l.run.Why(step)
 	return reasons, l.version, err
+}
+
+// versionAt is the version of the last commit up to a time, the first one from when the execution was created.
+func (c *Conductor) versionAt(ctx context.Context, row *store.Execution, at time.Time) (version int64, err error) {
+	at = at.Truncate(time.Millisecond).Add(time.Millisecond - time.Microsecond) // the history shows milliseconds
+	if at.Before(row.Created) {
+		return 0, stepwell.Invalid("it was created at "+row.Created.UTC().Format(time.RFC3339Nano), "the execution %s was not there yet", row.ID)
+	}
+	for entry, err := range c.o.Store.StepLog(ctx, row.No, 0) {
+		if err != nil {
+			return 0, err
+		}
+		b, err := engine.DecodeBatch(entry.Version, entry.Body)
+		if err != nil {
+			return 0, err
+		}
+		if b.At > at.UnixMicro() && version > 0 {
+			break
+		}
+		version = entry.Version
+	}
+	return version, nil
 }
