@@ -5,7 +5,6 @@ import (
 	"errors"
 	"os"
 	"os/signal"
-	"regexp"
 	"syscall"
 	"time"
 
@@ -62,18 +61,7 @@ func (p *program) newLabCommand() *cobra.Command {
 const exitBroken = 4
 
 func (p *program) lab(ctx context.Context, paths []string, f *labFlags) error {
-	only, err := regexp.Compile(f.run)
-	if err != nil {
-		return stepwell.Invalid("", "--run: %v", err)
-	}
-	files, err := testFiles(paths)
-	if err != nil {
-		return err
-	}
-	tests, problems, err := parseTests(files)
-	if err == nil {
-		err = problems.Err()
-	}
+	only, tests, err := p.readTests(paths, f.run)
 	if err != nil {
 		return err
 	}

@@ -85,24 +85,33 @@ func (p *program) newTestCommand() *cobra.Command {
 	return cmd
 }
 
-// test runs all tests and writes the report.
-func (p *program) test(ctx context.Context, paths []string, f *testFlags) error {
-	only, err := regexp.Compile(f.run)
+// readTests reads the tests in and below the paths, and what their names must match.
+func (p *program) readTests(paths []string, run string) (only *regexp.Regexp, tests []*scenario.Test, err error) {
+	only, err = regexp.Compile(run)
 	if err != nil {
-		return stepwell.Invalid("", "--run: %v", err)
+		return nil, nil, stepwell.Invalid("", "--run: %v", err)
 	}
 	files, err := testFiles(paths)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	tests, problems, err := parseTests(files)
 	if err == nil {
 		err = problems.Err()
 	}
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	p.warn(problems)
+	return only, tests, nil
+}
+
+// test runs all tests and writes the report.
+func (p *program) test(ctx context.Context, paths []string, f *testFlags) error {
+	only, tests, err := p.readTests(paths, f.run)
+	if err != nil {
+		return err
+	}
 	runner, done, err := p.testRunner(f)
 	if err != nil {
 		return err
