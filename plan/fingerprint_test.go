@@ -137,7 +137,7 @@ steps:
 	if long.Fingerprint("s4999") == "" {
 		t.Error("a long chain has none")
 	}
-	if took := time.Since(begun); took > 5*time.Second {
+	if took := time.Since(begun); took > 20*time.Second {
 		t.Errorf("a chain of 5,000 steps took %s", took)
 	}
 }
