@@ -28,7 +28,7 @@ export default defineConfig({
       { extends: true, test: { name: "pure", include: ["src/**/*.test.ts"], environment: "node" } },
       {
         extends: true,
-        test: { name: "browser", include: ["test/**/*.test.ts"], environment: "node", testTimeout: 240_000, hookTimeout: 120_000, fileParallelism: false },
+        test: { name: "browser", include: ["test/**/*.test.ts"], environment: "node", testTimeout: 240_000, hookTimeout: 120_000, fileParallelism: false, expect: { poll: { timeout: 60_000 } } },
       },
     ],
   },

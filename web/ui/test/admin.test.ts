@@ -119,7 +119,7 @@ test("a key is made, its token shown once, and revoked; others are told why they
   expect(await refused.getAttribute("aria-disabled")).toBe("true")
   await refused.focus()
   await viewer.page.keyboard.press("Enter")
-  expect(await viewer.page.getByRole("dialog").count()).toBe(0)
+  await expect.poll(() => viewer.page.getByRole("dialog").count()).toBe(0)
   await viewer.page.getByRole("link", { name: "Clusters" }).click()
   await viewer.page.getByRole("button", { name: "Add a cluster … (admin is needed for this, you are viewer)" }).waitFor()
   await viewer.accessible("admin as a viewer")

@@ -6,6 +6,8 @@ import type { Server } from "./server"
 
 let browser: Browser | undefined
 
+type RunOnly = Parameters<AxeBuilder["options"]>[0]["runOnly"]
+
 export interface Options {
   width?: number
   height?: number
@@ -34,13 +36,17 @@ export async function closeBrowser() {
   browser = undefined
 }
 
-/** looksRight opens a page in both themes and on a phone, waits for what shows that it is there, and runs axe. */
+/**
+ * looksRight opens a page in the light theme and on a phone, waits for what shows that it is there, and runs axe; then it turns the page
+ * dark, where only colours can be another matter.
+ */
 export async function looksRight(server: Server, path: string, there: (page: Page) => Locator, o: Options = {}) {
-  for (const look of [{ theme: "light" }, { theme: "dark" }, { width: 390, height: 844 }] as const) {
+  for (const look of [{ theme: "light" }, { width: 390, height: 844 }] as const) {
     const opened = await open(server, path, { ...o, ...look })
     await there(opened.page).waitFor()
     await opened.accessible(`${path} ${JSON.stringify(look)}`)
     if ("width" in look) await opened.fits(path)
+    else await opened.darkToo(path)
     await opened.close()
   }
 }
@@ -58,10 +64,19 @@ export class Opened {
   }
 
   /** accessible runs axe over the page as it is. In one call, as there are no frames, and for violations alone: a quarter of the time. */
-  async accessible(where: string) {
-    const axe = new AxeBuilder({ page: this.page }).options({ resultTypes: ["violations"], runOnly: { type: "tag", values: ["wcag2a", "wcag2aa", "wcag21aa", "wcag22aa"] } })
+  async accessible(where: string, runOnly: RunOnly = { type: "tag", values: ["wcag2a", "wcag2aa", "wcag21aa", "wcag22aa"] }) {
+    const axe = new AxeBuilder({ page: this.page }).options({ resultTypes: ["violations"], runOnly })
     const { violations } = await axe.setLegacyMode().analyze()
     expect(violations.map((v) => `${where}: ${v.id}: ${v.nodes.map((n) => n.target.join(" ")).join(", ")}`)).toEqual([])
+  }
+
+  /** darkToo turns the page dark and looks at its colours. */
+  async darkToo(where: string) {
+    const background = () => this.page.evaluate(() => getComputedStyle(document.body).backgroundColor)
+    const light = await background()
+    await this.page.emulateMedia({ colorScheme: "dark" })
+    await expect.poll(background).not.toBe(light)
+    await this.accessible(`${where} dark`, { type: "rule", values: ["color-contrast", "link-in-text-block"] })
   }
 
   /** fits says that nothing is cut off sideways. */

@@ -62,7 +62,7 @@ test("a viewer cannot run or decide, and is told why", async () => {
   expect(await approve.getAttribute("title")).toContain("operator is needed")
   await approve.focus()
   await o.page.keyboard.press("Enter")
-  expect(await o.page.getByRole("dialog").count()).toBe(0)
+  await expect.poll(() => o.page.getByRole("dialog").count()).toBe(0)
   await o.close()
   await own.stop()
 })

@@ -37,7 +37,7 @@ test("while the server is down the page says so; afterwards nothing is missing o
   await server.run({ ...passing, name: "after" })
   await o.page.getByRole("row", { name: /completed after/ }).waitFor()
   await o.page.getByRole("status").getByText("live").waitFor()
-  expect(await o.page.getByRole("row", { name: /completed after/ }).count()).toBe(1)
+  await expect.poll(() => o.page.getByRole("row", { name: /completed after/ }).count()).toBe(1)
   await server.run(approval("still there?"), {}, false)
   await o.page.getByRole("link", { name: /Approvals 1 waiting/ }).waitFor()
   await o.close()

@@ -30,7 +30,7 @@ test("Ctrl+K finds screens, pipelines, executions by their id, and commands", as
   await box.fill("nightly")
   await o.page.getByRole("option", { name: /^Pipeline nightly/ }).waitFor()
   await o.page.keyboard.press("ArrowDown")
-  expect(await o.page.getByRole("option", { selected: true }).innerText()).toContain("Run nightly")
+  await expect.poll(() => o.page.getByRole("option", { selected: true }).innerText()).toContain("Run nightly")
   await o.page.keyboard.press("ArrowUp")
   await o.page.keyboard.press("Enter")
   await o.page.getByRole("heading", { name: "Pipelines / nightly" }).waitFor()

@@ -110,7 +110,7 @@ test("a viewer sees all of it, and is told what starting takes", async () => {
   await restart.focus()
   await o.page.keyboard.press("Enter")
   for (const name of ["Run all lessons … (operator", "New lesson … (editor"]) await o.page.getByRole("button", { name }).click({ force: true })
-  expect(await o.page.getByRole("dialog").count()).toBe(0)
+  await expect.poll(() => o.page.getByRole("dialog").count()).toBe(0)
   await o.accessible("project as a viewer")
   await o.close()
   await own.stop()

@@ -28,7 +28,7 @@ test("a webhook is made, its secret is shown once and works, and is rotated", as
   await o.page.keyboard.press("Escape")
   const url = await o.page.getByLabel("address", { exact: true }).innerText()
   expect(url.startsWith(server.url + "/api/v1/webhooks/")).toBe(true)
-  expect(await o.page.getByLabel("curl command", { exact: true }).innerText()).toContain("X-Webhook-Signature")
+  await expect.poll(() => o.page.getByLabel("curl command", { exact: true }).innerText()).toContain("X-Webhook-Signature")
   const call = (s: string) => {
     const [body, at] = ['{"payload":{"n":1}}', String(Math.floor(Date.now() / 1000))]
     return fetch(url, { method: "POST", body, headers: { "Content-Type": "application/json", "X-Webhook-Timestamp": at, "X-Webhook-Signature": "sha256=" + createHmac("sha256", s).update(`${at}.${body}`).digest("hex") } })
@@ -43,7 +43,7 @@ test("a webhook is made, its secret is shown once and works, and is rotated", as
   await o.page.getByRole("dialog").getByRole("button", { name: "Rotate" }).click()
   const second = o.page.getByRole("dialog", { name: /The secret of/ }).getByLabel("secret", { exact: true })
   await second.waitFor()
-  expect(await second.innerText()).not.toBe(secret)
+  await expect.poll(() => second.innerText()).not.toBe(secret)
   await o.page.keyboard.press("Escape")
   expect((await call(secret)).status).toBe(401)
   await o.page.getByRole("button", { name: "Disable" }).click()
