@@ -18,6 +18,9 @@ interface Page { logs: Line[]; next_cursor?: string; previous_cursor?: string; s
 
 const page = 500
 
+/** As many hits of a search are got by themselves. */
+const enough = 100
+
 export interface Log {
   part: Part
   loading: boolean
@@ -131,6 +134,9 @@ export function useLog(ask: Ask, live: boolean, version: number, reading: { read
       busy.current = false
     }
   }, [key, state.cursor])
+
+  // One request searches for half a second at most. Until there is something to look at, the next one follows by itself.
+  useEffect(() => { if (ask.q && state.cursor && held.current.lines.length < enough) void readOn() }, [readOn])
 
   // What comes is collected for a moment, so that a thousand lines a second draw the page a few times.
   const following = starts > 0 && !ask.q && !state.loading && !state.problem
