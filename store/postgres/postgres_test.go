@@ -153,6 +153,9 @@ func TestStore(t *testing.T) {
 
 // TestStoreBehindPooler has no prepared statements and no parameters of the session, as behind a pooler in transaction mode.
 func TestStoreBehindPooler(t *testing.T) {
+	if testing.Short() {
+		t.Skip("short: TestStore has the same goroutines")
+	}
 	postgrestest.URL(t)
 	storetest.Run(t, opener("&default_query_exec_mode=exec"))
 }
