@@ -83,10 +83,22 @@ function Workbench({ id, opened }: { id: string | undefined; opened: Opened }) {
   const catalogue = useMemo(() => [...(actions.data?.actions ?? []), ...(modules.data?.modules ?? [])], [actions.data, modules.data])
   const pieces = useMemo(() => piecesOf(actions.data?.actions ?? [], modules.data?.modules ?? [], pipelines.data?.pipelines ?? []), [actions.data, modules.data, pipelines.data])
 
+  // What was typed is kept a moment later, and at once when one leaves.
+  const keeping = useRef<() => void>(undefined)
   useEffect(() => {
-    const timer = setTimeout(() => void (dirty && id !== undefined || dirty && text !== blank ? keepDraft(id ?? "new", text, stored.base) : dropDraft(id ?? "new")), 300)
+    const keep = () => {
+      keeping.current = undefined
+      void (dirty && id !== undefined || dirty && text !== blank ? keepDraft(id ?? "new", text, stored.base) : dropDraft(id ?? "new"))
+    }
+    keeping.current = keep
+    const timer = setTimeout(keep, 300)
     return () => clearTimeout(timer)
   }, [text, dirty, id, stored.base])
+  useEffect(() => {
+    const now = () => keeping.current?.()
+    window.addEventListener("pagehide", now)
+    return () => { window.removeEventListener("pagehide", now); now() }
+  }, [id])
   useEffect(() => {
     if (!dirty) return
     const warn = (e: BeforeUnloadEvent) => e.preventDefault()
