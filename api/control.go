@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"time"
 
 	"github.com/stepwell/stepwell/access"
 	"github.com/stepwell/stepwell/engine"
@@ -140,9 +139,8 @@ type Reason struct {
 
 type whyInput struct {
 	ExecutionPath
-	Step    string    `query:"step_id" maxLength:"300" doc:"Defaults to the execution itself."`
-	Version int64     `query:"version" minimum:"0" doc:"As it was after the commit with this version, which /history and the streams name. Defaults to now."`
-	At      time.Time `query:"at" doc:"As it was at this time."`
+	Step string `query:"step_id" maxLength:"300" doc:"Defaults to the execution itself."`
+	Moment
 }
 
 func (s *server) why(ctx context.Context, in *whyInput) (*answer[WhyAnswer], error) {
@@ -150,7 +148,7 @@ func (s *server) why(ctx context.Context, in *whyInput) (*answer[WhyAnswer], err
 	if err != nil {
 		return nil, err
 	}
-	if in.Version > 0 || !in.At.IsZero() {
+	if in.past() {
 		reasons, version, err := s.o.Forecast.WhyAt(ctx, x.ID, in.Step, in.Version, in.At)
 		if err != nil {
 			return nil, err

@@ -16,7 +16,7 @@ import (
 
 // fields are the operations that show all steps of an execution at once.
 func (s *server) fields() {
-	o := field.Options{Store: s.o.Store, Stopping: s.o.Stopping}
+	o := field.Options{Store: s.o.Store, Stopping: s.o.Stopping, Past: s.o.Forecast.StepsAt}
 	if s.o.Feed != nil {
 		o.Watch = func(no int64, notice func()) func() {
 			return s.o.Feed.Watch(no, func(n feed.Notice) {
@@ -58,6 +58,7 @@ type Graph struct {
 	Version   int64       `json:"version" doc:"Of the execution: the number of its last commit."`
 	Nodes     []GraphNode `json:"nodes" nullable:"false" doc:"At most 2,000 in all."`
 	Truncated bool        `json:"truncated" doc:"There are too many steps for a node each: neighbouring ones are merged into clusters, or some dependencies are left out."`
+	As        *Then       `json:"as_of,omitempty" doc:"The commit that this is the state after, when a version or time was asked for."`
 }
 
 // GraphNode is a step, or several of them.
@@ -71,6 +72,7 @@ type GetGraph struct {
 	ExecutionPath
 	Expand      []string `query:"expand" maxItems:"50" doc:"Nodes whose steps inside get nodes of their own: groups, for_each steps and sub-pipelines, by id, with commas between them."`
 	IfNoneMatch string   `header:"If-None-Match" maxLength:"2000"`
+	Moment
 }
 
 func (f *fields) graph(ctx context.Context, in *GetGraph) (*tagged[Graph], error) {
@@ -78,14 +80,23 @@ func (f *fields) graph(ctx context.Context, in *GetGraph) (*tagged[Graph], error
 	if err != nil {
 		return nil, err
 	}
-	if unchanged(in.IfNoneMatch, x.Version) {
+	var as *Then
+	var g *field.Graph
+	if in.past() {
+		var p *field.Past
+		if p, err = f.hub.At(ctx, x, in.Moment.Version, in.At); err == nil {
+			as = asOf(p)
+			g, err = p.Table.Graph(in.Expand)
+		}
+	} else if unchanged(in.IfNoneMatch, x.Version) {
 		return nil, notModified(x.Version)
+	} else {
+		g, err = f.hub.Graph(ctx, x, in.Expand)
 	}
-	g, err := f.hub.Graph(ctx, x, in.Expand)
 	if err != nil {
 		return nil, err
 	}
-	out := &tagged[Graph]{etag(g.Version), Graph{Version: g.Version, Nodes: make([]GraphNode, len(g.Nodes)), Truncated: g.Truncated}}
+	out := &tagged[Graph]{etag(g.Version), Graph{Version: g.Version, Nodes: make([]GraphNode, len(g.Nodes)), Truncated: g.Truncated, As: as}}
 	for i, n := range g.Nodes {
 		out.Body.Nodes[i] = GraphNode{n, Money(n.Cost)}
 	}
@@ -99,6 +110,7 @@ type GetField struct {
 	From        int      `query:"from" minimum:"0" maximum:"1000000" doc:"Index of the step of the first row."`
 	Limit       int      `query:"limit" minimum:"1" maximum:"100000" default:"100000" doc:"Rows at most; total in the header says how many there are."`
 	IfNoneMatch string   `header:"If-None-Match" maxLength:"2000"`
+	Moment
 }
 
 func (f *fields) table(ctx context.Context, in *GetField) (*streamed, error) {
@@ -106,10 +118,17 @@ func (f *fields) table(ctx context.Context, in *GetField) (*streamed, error) {
 	if err != nil {
 		return nil, err
 	}
-	if unchanged(in.IfNoneMatch, x.Version) {
+	var t *field.Table
+	if in.past() {
+		var p *field.Past
+		if p, err = f.hub.At(ctx, x, in.Version, in.At); err == nil {
+			t = p.Table
+		}
+	} else if unchanged(in.IfNoneMatch, x.Version) {
 		return nil, notModified(x.Version)
+	} else {
+		t, err = f.hub.Table(ctx, x)
 	}
-	t, err := f.hub.Table(ctx, x)
 	if err != nil {
 		return nil, err
 	}

@@ -48,6 +48,7 @@ type Forecast interface {
 	PreviewRetry(ctx context.Context, id, from string) (*engine.Forecast, error)
 	Why(ctx context.Context, id, step string) ([]engine.Reason, error)
 	WhyAt(ctx context.Context, id, step string, version int64, at time.Time) ([]engine.Reason, int64, error)
+	StepsAt(ctx context.Context, id string, version int64, at time.Time) (*store.Past, error)
 	Wait(ctx context.Context, id string) (*store.Execution, error)
 }
 

@@ -16,6 +16,7 @@ import (
 type StepList struct {
 	Steps []Step `json:"steps" nullable:"false"`
 	Next  string `json:"next_cursor,omitempty"`
+	As    *Then  `json:"as_of,omitempty" doc:"The commit that this is the state after, when a version or time was asked for."`
 }
 
 // ListSteps selects steps.
@@ -32,6 +33,7 @@ type ListSteps struct {
 	Outputs bool     `query:"outputs" doc:"With params and outputs."`
 	Limit   int      `query:"limit" minimum:"1" maximum:"1000" default:"100"`
 	Cursor  string   `query:"cursor" maxLength:"600"`
+	Moment
 }
 
 // chosen reports whether anything but an index of the store selects the steps: then the kept table of all states does.
@@ -53,8 +55,16 @@ func (f *fields) listSteps(ctx context.Context, in *ListSteps) (*answer[StepList
 		return nil, err
 	}
 	list, cursor := listing(f.stepsInOrder), func(row *store.Step) string { return cursorTo("steps", afterStep(row.Idx)) }
-	if in.chosen() {
-		list, cursor, err = f.chosenSteps(ctx, x, in)
+	var then *field.Past
+	switch {
+	case in.past() && in.Outputs:
+		return nil, stepwell.Invalid("leave out outputs, version or at", "query.outputs: params and outputs are those of now, the log refers to them alone")
+	case in.past():
+		if then, err = f.hub.At(ctx, x, in.Version, in.At); err == nil {
+			list, cursor, err = f.chosenSteps(ctx, x, in, then)
+		}
+	case in.chosen():
+		list, cursor, err = f.chosenSteps(ctx, x, in, nil)
 	}
 	if err != nil {
 		return nil, err
@@ -63,7 +73,7 @@ func (f *fields) listSteps(ctx context.Context, in *ListSteps) (*answer[StepList
 	if err != nil {
 		return nil, err
 	}
-	out := StepList{Steps: []Step{}}
+	out := StepList{Steps: []Step{}, As: asOf(then)}
 	size := 0
 	for i := range rows {
 		if i == in.Limit || size > maxOutputs {
@@ -71,6 +81,9 @@ func (f *fields) listSteps(ctx context.Context, in *ListSteps) (*answer[StepList
 			break
 		}
 		v := f.stepOf(x.ID, &rows[i])
+		if then != nil && rows[i].Started > 0 && rows[i].Ended == 0 {
+			v.DurationMS = durationOf(v.Started.Time, then.At)
+		}
 		v.describe(about(v.ID))
 		if in.Outputs {
 			v.Params = f.json(x.ID, rows[i].Input)
@@ -123,9 +136,10 @@ func (f *fields) stepsInOrder(ctx context.Context, x *store.Execution, in *ListS
 // listing reads the rows of a page of steps, one more than it has.
 type listing func(ctx context.Context, x *store.Execution, in *ListSteps) ([]store.Step, error)
 
-// chosenSteps is the listing of steps that the table of all states selects, and the cursor behind one of them.
-func (f *fields) chosenSteps(ctx context.Context, x *store.Execution, in *ListSteps) (listing, func(*store.Step) string, error) {
-	if in.Step != "" {
+// chosenSteps is the listing of steps that the table of all states selects, now or as they were then, and the cursor behind one of
+// them.
+func (f *fields) chosenSteps(ctx context.Context, x *store.Execution, in *ListSteps, then *field.Past) (listing, func(*store.Step) string, error) {
+	if in.Step != "" && then == nil {
 		return nil, nil, stepwell.Invalid("leave out step_id, or the others", "query.step_id: it selects one step, and goes only with status")
 	}
 	statuses, err := statusesOf(in.Status)
@@ -133,7 +147,7 @@ func (f *fields) chosenSteps(ctx context.Context, x *store.Execution, in *ListSt
 		return nil, nil, err
 	}
 	of := "steps " + in.Sort + " " + in.Order
-	sel := field.Filter{Statuses: statuses, Parent: in.Parent, Prefix: in.Prefix, Text: in.Query, Down: in.Order == "desc", Limit: in.Limit + 1,
+	sel := field.Filter{Statuses: statuses, Key: in.Step, Parent: in.Parent, Prefix: in.Prefix, Text: in.Query, Down: in.Order == "desc", Limit: in.Limit + 1,
 		Sort: map[string]field.Order{"started": field.ByStarted, "duration": field.ByDuration}[in.Sort]}
 	for _, i := range slices.Compact(slices.Sorted(slices.Values(in.Index))) {
 		if i >= 0 && i < engine.MaxSteps {
@@ -150,15 +164,22 @@ func (f *fields) chosenSteps(ctx context.Context, x *store.Execution, in *ListSt
 			return nil, nil, stepwell.Invalid("take next_cursor of the page before as it is", "the cursor is not one of this list")
 		}
 	}
-	found, err := f.hub.Select(ctx, x, sel)
-	if err != nil || in.Index != nil && sel.Indexes == nil {
-		found = nil
+	var found []field.Found
+	switch {
+	case in.Index != nil && sel.Indexes == nil: // no step can have any of them
+	case then != nil:
+		found = then.Table.Select(sel)
+	default:
+		found, err = f.hub.Select(ctx, x, sel)
 	}
 	marks := map[int32]string{}
 	for _, s := range found {
 		marks[s.Index] = cursorTo(of, strconv.FormatInt(s.Value, 10)+" "+strconv.Itoa(int(s.Index)))
 	}
 	rows := func(ctx context.Context, x *store.Execution, _ *ListSteps) ([]store.Step, error) {
+		if then != nil {
+			return then.Rows(found), nil
+		}
 		return f.rowsOf(ctx, x.No, found)
 	}
 	return rows, func(s *store.Step) string { return marks[s.Idx] }, err

@@ -303,6 +303,14 @@ func (r *requester) WhyAt(ctx context.Context, id, step string, version int64, a
 	return c.WhyAt(ctx, id, step, version, at)
 }
 
+func (r *requester) StepsAt(ctx context.Context, id string, version int64, at time.Time) (*store.Past, error) {
+	c, err := r.conductor()
+	if err != nil {
+		return nil, err
+	}
+	return c.StepsAt(ctx, id, version, at)
+}
+
 func (r *requester) PreviewRestart(ctx context.Context, id, step string, failedOnly bool) (*engine.Forecast, error) {
 	c, err := r.conductor()
 	if err != nil {

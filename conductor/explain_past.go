@@ -17,24 +17,36 @@ func (c *Conductor) WhyAt(ctx context.Context, id, step string, version int64, a
 	if err != nil {
 		return nil, 0, err
 	}
+	l, err := c.past(ctx, row, version, at, nil)
+	if err != nil {
+		return nil, 0, err
+	}
+	reasons, err := l.run.Why(step)
+	return reasons, l.version, err
+}
+
+// past is the execution after the commit with a version, or after the last one up to a time. each sees every commit that counts.
+func (c *Conductor) past(ctx context.Context, row *store.Execution, version int64, at time.Time, each func(*engine.Batch, *engine.Effects)) (*live, error) {
 	if !at.IsZero() {
 		until, err := c.versionAt(ctx, row, at)
 		if err != nil {
-			return nil, 0, err
+			return nil, err
 		}
 		if version == 0 || until < version {
 			version = until
 		}
 	}
-	l, err := c.rebuild(ctx, row, version)
+	l, err := c.fresh(ctx, row)
 	if err != nil {
-		return nil, 0, err
+		return nil, err
+	}
+	if err := c.replay(ctx, l, row, version, each); err != nil {
+		return nil, err
 	}
 	if version > l.version {
-		return nil, 0, stepwell.Errorf(stepwell.CodeInvalid, "stepwell executions history lists them", "the execution %s has %d versions, none is %d", row.ID, l.version, version)
+		return nil, stepwell.Errorf(stepwell.CodeInvalid, "stepwell executions history lists them", "the execution %s has %d versions, none is %d", row.ID, l.version, version)
 	}
-	reasons, err := l.run.Why(step)
-	return reasons, l.version, err
+	return l, nil
 }
 
 // versionAt is the version of the last commit up to a time, the first one from when the execution was created.

@@ -98,7 +98,7 @@ func (c *Conductor) rebuild(ctx context.Context, row *store.Execution, until int
 	if err != nil {
 		return nil, err
 	}
-	if err := c.replay(ctx, l, row, until); err != nil {
+	if err := c.replay(ctx, l, row, until, nil); err != nil {
 		return nil, err
 	}
 	return l, nil
@@ -116,15 +116,20 @@ func (c *Conductor) fresh(ctx context.Context, row *store.Execution) (*live, err
 	return l, nil
 }
 
-// replay folds the step log of an execution into its run, up to a version; 0: all of it.
-func (c *Conductor) replay(ctx context.Context, l *live, row *store.Execution, until int64) error {
+// replay folds the step log of an execution into its run, up to a version; 0: all of it. each, unless it is nil, sees every commit
+// with its effects.
+func (c *Conductor) replay(ctx context.Context, l *live, row *store.Execution, until int64, each func(*engine.Batch, *engine.Effects)) error {
 	var fx engine.Effects
 	for entry, err := range c.o.Store.StepLog(ctx, row.No, 0) {
 		if err != nil {
 			return fmt.Errorf("execution %s: %w", row.ID, err)
 		}
-		if err := c.fold(ctx, l, entry, &fx); err != nil {
+		b, err := c.fold(ctx, l, entry, &fx)
+		if err != nil {
 			return fmt.Errorf("execution %s, version %d: %w", row.ID, entry.Version, err)
+		}
+		if each != nil {
+			each(b, &fx)
 		}
 		if l.version == until {
 			break
@@ -141,22 +146,22 @@ func damaged(id, how string) error {
 		Hint: "restore the database from a copy"}
 }
 
-func (c *Conductor) fold(ctx context.Context, l *live, entry store.LogEntry, fx *engine.Effects) error {
+func (c *Conductor) fold(ctx context.Context, l *live, entry store.LogEntry, fx *engine.Effects) (*engine.Batch, error) {
 	if entry.Version != l.version+1 {
-		return damaged(l.run.ID, fmt.Sprintf("has a gap after version %d", l.version))
+		return nil, damaged(l.run.ID, fmt.Sprintf("has a gap after version %d", l.version))
 	}
 	b, err := engine.DecodeBatch(entry.Version, entry.Body)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for i := range b.Events {
 		if err := c.load(ctx, &b.Events[i]); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	fx.Reset()
 	l.version = entry.Version
-	return l.run.Replay(b, fx)
+	return b, l.run.Replay(b, fx)
 }
 
 // load fetches the outputs that an event's record only refers to.

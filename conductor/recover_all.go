@@ -145,7 +145,7 @@ func (c *Conductor) foldAll(ctx context.Context, l *live, entries <-chan store.L
 	var fx engine.Effects
 	for e := range entries { // to the end, so that the reader goes on
 		if err == nil {
-			err = c.fold(ctx, l, e, &fx)
+			_, err = c.fold(ctx, l, e, &fx)
 		}
 	}
 	return err

@@ -161,7 +161,7 @@ func (c *Conductor) retained(ctx context.Context, id string) (*store.Execution, 
 		return nil, nil, err
 	}
 	l.run.Retain()
-	return row, l, c.replay(ctx, l, row, 0)
+	return row, l, c.replay(ctx, l, row, 0, nil)
 }
 
 // Seeds' outputs are recorded in the new execution's first event. If they exceed maxSeeds together, those above

@@ -45,6 +45,8 @@ type Options struct {
 	Builders int
 	// Steps bounds the steps of the plans that are kept, all together. Defaults to 250,000.
 	Steps int
+	// Past returns an execution as it was after the commit with a version, or the last one up to a time. Required for Hub.At.
+	Past func(ctx context.Context, id string, version int64, at time.Time) (*store.Past, error)
 	// Watch has notice called when something of an execution has become durable, until stop is called; notice does not block.
 	// Defaults to none: followers see changes when Poll has passed.
 	Watch func(execution int64, notice func()) (stop func())
@@ -72,6 +74,7 @@ type Hub struct {
 	waves  map[int64]*wave
 	follow int // followers
 	held   int // bytes of the tables of waves
+	past   past
 }
 
 // entry is the table of one execution.

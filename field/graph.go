@@ -50,12 +50,17 @@ type Node struct {
 // their own; those of a for_each stand for all iterations. Steps that have not been created yet are there too. CodeInvalid for a
 // name that has nothing inside.
 func (h *Hub) Graph(ctx context.Context, x *store.Execution, expand []string) (*Graph, error) {
-	if len(expand) > MaxExpand {
-		return nil, stepwell.Invalid("", "query.expand: %d names, at most %d are allowed", len(expand), MaxExpand)
-	}
 	t, err := h.Table(ctx, x)
 	if err != nil {
 		return nil, err
+	}
+	return t.Graph(expand)
+}
+
+// Graph is the graph of the table, as Hub.Graph makes it.
+func (t *Table) Graph(expand []string) (*Graph, error) {
+	if len(expand) > MaxExpand {
+		return nil, stepwell.Invalid("", "query.expand: %d names, at most %d are allowed", len(expand), MaxExpand)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -17,6 +17,7 @@ import (
 type Filter struct {
 	Statuses []stepwell.StepStatus
 	Indexes  []int32
+	Key      string // of the only one
 	Parent   string // key of the step that they are directly inside of
 	Prefix   string // of their keys
 	Text     string // in their keys or actions, in upper or lower case
@@ -56,9 +57,14 @@ func (h *Hub) Select(ctx context.Context, x *store.Execution, f Filter) ([]Found
 	if err != nil {
 		return nil, err
 	}
+	return t.Select(f), nil
+}
+
+// Select finds steps of the table. The cost is that of looking at every step.
+func (t *Table) Select(f Filter) []Found {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	s := &selection{t: t, f: &f, now: time.Now().UnixMilli() - t.began, actions: map[int32]bool{}, text: strings.ToLower(f.Text)}
+	s := &selection{t: t, f: &f, now: t.moment() - t.began, actions: map[int32]bool{}, text: strings.ToLower(f.Text)}
 	for _, status := range f.Statuses {
 		s.statuses |= 1 << status
 	}
@@ -66,7 +72,7 @@ func (h *Hub) Select(ctx context.Context, x *store.Execution, f Filter) ([]Found
 		i, known := t.blocks.list[0].graph.Index(f.Parent)
 		if !known {
 			if i, known = t.containers[f.Parent]; !known {
-				return nil, nil
+				return nil
 			}
 		}
 		s.parent = uint32(i) + 1
@@ -88,7 +94,15 @@ func (h *Hub) Select(ctx context.Context, x *store.Execution, f Filter) ([]Found
 	for i := range s.found {
 		s.found[i].Key = t.key(s.found[i].Index)
 	}
-	return slices.Clone(s.found), nil
+	return slices.Clone(s.found)
+}
+
+// moment is the time that the table shows, in ms since 1970.
+func (t *Table) moment() int64 {
+	if t.at > 0 {
+		return t.at
+	}
+	return time.Now().UnixMilli()
 }
 
 // selection is a Filter at work on a table.
@@ -113,9 +127,9 @@ func (s *selection) look(i int32) {
 	if s.f.After != nil && s.compare(x, Found{Mark: *s.f.After}) <= 0 {
 		return
 	}
-	if s.f.Prefix != "" || s.text != "" {
+	if s.f.Key != "" || s.f.Prefix != "" || s.text != "" {
 		key := t.key(i)
-		if !strings.HasPrefix(key, s.f.Prefix) || !strings.Contains(strings.ToLower(key), s.text) && !s.does(t.node[i]) {
+		if s.f.Key != "" && key != s.f.Key || !strings.HasPrefix(key, s.f.Prefix) || !strings.Contains(strings.ToLower(key), s.text) && !s.does(t.node[i]) {
 			return
 		}
 	}

@@ -28,6 +28,7 @@ const maxWorkers = 1000
 type Table struct {
 	Version  int64
 	began    int64 // ms since 1970
+	at       int64 // ms since 1970 of the commit, of a table of the past; 0: now
 	status   []uint8
 	attempt  []uint8
 	start    []uint32 // ms from began, plus 1; 0: not started
@@ -194,7 +195,7 @@ func (t *Table) Encode(names []string, from, limit int) ([]byte, error) {
 	}
 	from = min(max(from, 0), t.Len())
 	to := min(from+max(limit, 0), t.Len())
-	head := columns.Header{Version: t.Version, Rows: to - from, From: from, Total: t.Len(), Began: t.began, States: stateNames, Workers: t.workers}
+	head := columns.Header{Version: t.Version, Rows: to - from, From: from, Total: t.Len(), Began: t.began, At: t.at, States: stateNames, Workers: t.workers}
 	var data []columns.Data
 	for i, name := range names {
 		if slices.Contains(names[:i], name) {

@@ -73,6 +73,12 @@ func WriteExecution(w io.Writer, x *api.ExecutionDetail, output string, all bool
 	return nil
 }
 
+// WriteStepsAt writes the steps of an execution as they were at a moment.
+func WriteStepsAt(w io.Writer, x *api.ExecutionDetail, list *api.StepList, all bool) error {
+	fmt.Fprintf(w, "execution  %s\npipeline   %s\nversion    %d, of %s\nstatus     %s\n", x.ID, Printable(x.Pipeline), list.As.Version, list.As.At.Local().Format(cellTime), list.As.Status)
+	return writeSteps(w, list.Steps, all)
+}
+
 func tokensText(u api.Usage) string {
 	if u.InputTokens+u.OutputTokens == 0 {
 		return ""

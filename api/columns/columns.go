@@ -40,6 +40,7 @@ type Header struct {
 	States  []string `json:"states,omitempty" doc:"The names of the values of the column status."`
 	Workers []string `json:"workers,omitempty" doc:"The names of the values of the column worker."`
 	Began   int64    `json:"began,omitempty" doc:"Milliseconds since 1970 from which the columns of times count."`
+	At      int64    `json:"at,omitempty" doc:"Of a version that was asked for: milliseconds since 1970 when it was committed."`
 }
 
 // Column describes a column.

@@ -85,14 +85,23 @@ func statuses[T ~uint8, P interface {
 func (p *program) newShowCommand() *cobra.Command {
 	filter := api.ListSteps{Limit: 1000}
 	var all, follow bool
+	var at string
 	c := &connection{here: true, newest: newestExecution}
 	cmd := p.askingOver(c, "show ID", "Show an execution with its steps", func(ctx context.Context, r *request) error {
 		if err := statuses[stepwell.StepStatus](filter.Status); err != nil {
 			return err
 		}
+		var err error
+		if filter.Version, filter.At, err = momentOf(at); err != nil {
+			return err
+		}
 		x, err := r.client.Execution(ctx, r.args[0])
 		if err != nil {
 			return err
+		}
+		if at != "" {
+			filter.ID = x.ID
+			return p.showThen(ctx, r, x, filter, all)
 		}
 		if follow {
 			return p.followHere(ctx, r, x.ID)
@@ -120,7 +129,32 @@ func (p *program) newShowCommand() *cobra.Command {
 	flags.BoolVar(&all, "all", false, "show each iteration of for_each, also those that completed")
 	flags.StringSliceVar(&filter.Status, "status", nil, "only steps with one of these `statuses`")
 	flags.StringVar(&filter.Step, "step", "", "only the step with this `key`")
+	flags.StringVar(&at, "at", "", "as it was after this `version`, which history -o json names, or at this time (2026-11-28T09:30:00Z)")
+	cmd.MarkFlagsMutuallyExclusive("at", "follow")
+	cmd.MarkFlagsMutuallyExclusive("at", "outputs")
 	return cmd
+}
+
+// showThen shows the steps of an execution as they were.
+func (p *program) showThen(ctx context.Context, r *request, x *api.ExecutionDetail, filter api.ListSteps, all bool) error {
+	list, err := r.client.Steps(ctx, filter)
+	if err != nil {
+		return err
+	}
+	if filter.Cursor = list.Next; list.Next != "" {
+		filter.Version, filter.At = list.As.Version, time.Time{}
+		more, err := allSteps(ctx, r.client, filter)
+		if err != nil {
+			return err
+		}
+		list.Steps, list.Next = append(list.Steps, more...), ""
+	}
+	if len(list.Steps) == 0 && filter.Step != "" {
+		if err := knownStep(ctx, r.client, x.ID, filter.Step); err != nil {
+			return err
+		}
+	}
+	return r.show(list, func() error { return view.WriteStepsAt(p.out, x, list, all) })
 }
 
 // allSteps lists an execution's steps, page by page.

@@ -1,0 +1,122 @@
+package field
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/stepwell/stepwell/store"
+)
+
+// Past is an execution as it was after one of its commits, with its table.
+type Past struct {
+	*store.Past
+	Table *Table
+	no    int64
+	bytes int
+}
+
+// step returns the state of a step; nil: it had neither a row nor been queued.
+func (p *Past) step(idx int32) *store.Step {
+	at, ok := slices.BinarySearchFunc(p.Steps, idx, func(s store.Step, idx int32) int { return int(s.Idx) - int(idx) })
+	if !ok {
+		return nil
+	}
+	return &p.Steps[at]
+}
+
+// past keeps the newest moments that were asked for: a page asks for the graph, the columns and the steps of one.
+type past struct {
+	mu   sync.Mutex
+	kept []*Past // the one that was asked for the longest time ago first
+}
+
+// perPast is the memory of a step of a Past in bytes besides its table, without the text of errors.
+const perPast = 400
+
+// At returns an execution, whose row the caller has read, after the commit with a version, or after the last one up to a time; the
+// earlier of both where both are given, and 0 or the zero time for none. Unless it is kept the log is folded up to there.
+// As many are kept as fit into a quarter of Options.Bytes.
+func (h *Hub) At(ctx context.Context, x *store.Execution, version int64, at time.Time) (*Past, error) {
+	if at.IsZero() {
+		if p := h.past.find(x.No, version); p != nil {
+			return p, nil
+		}
+	}
+	if err := h.builds.Acquire(ctx, 1); err != nil {
+		return nil, context.Cause(ctx)
+	}
+	defer h.builds.Release(1)
+	if at.IsZero() {
+		if p := h.past.find(x.No, version); p != nil {
+			return p, nil // somebody else has made it meanwhile
+		}
+	}
+	s, err := h.shapeOf(ctx, x.Definition)
+	if err != nil {
+		return nil, err
+	}
+	moment, err := h.o.Past(ctx, x.ID, version, at)
+	if err != nil {
+		return nil, err
+	}
+	now, err := h.o.Store.States(ctx, x.No, nil)
+	if err != nil {
+		return nil, err
+	}
+	states := make([]store.StepState, len(moment.Steps))
+	for i := range moment.Steps {
+		r := &moment.Steps[i]
+		for len(now) > 0 && now[0].Idx < r.Idx {
+			now = now[1:]
+		}
+		if len(now) > 0 && now[0].Idx == r.Idx && now[0].Started == r.Started && now[0].Attempt == r.Attempt {
+			r.Worker = now[0].Worker // which the log does not name, the row does
+		}
+		states[i] = store.StepState{Idx: r.Idx, Status: r.Status, Attempt: r.Attempt, Key: r.Key, Worker: r.Worker, Queued: r.Queued, Started: r.Started, Ended: r.Ended, Cost: r.Cost}
+	}
+	p := &Past{Past: moment, Table: newTable(x, s, states), no: x.No}
+	p.Table.Version, p.Table.at = moment.Version, moment.At.UnixMilli()
+	p.bytes = p.Table.size() + perPast*len(moment.Steps)
+	h.past.keep(p, h.o.Bytes/4)
+	return p, nil
+}
+
+func (c *past) find(no, version int64) *Past {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	i := slices.IndexFunc(c.kept, func(p *Past) bool { return p.no == no && p.Version == version })
+	if i < 0 {
+		return nil
+	}
+	p := c.kept[i]
+	c.kept = append(slices.Delete(c.kept, i, i+1), p)
+	return p
+}
+
+// keep adds a moment, and drops older ones until all of them have at most so many bytes; at least the newest is kept.
+func (c *past) keep(p *Past, most int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.kept = append(slices.DeleteFunc(c.kept, func(q *Past) bool { return q.no == p.no && q.Version == p.Version }), p)
+	sum := 0
+	for i := len(c.kept) - 1; i >= 0; i-- {
+		if sum += c.kept[i].bytes; sum > most && i < len(c.kept)-1 {
+			c.kept = slices.Delete(c.kept, 0, i+1)
+			return
+		}
+	}
+}
+
+// Rows returns steps that were found in the table, in the order in which they were found.
+func (p *Past) Rows(found []Found) []store.Step {
+	out := make([]store.Step, len(found))
+	for i, s := range found {
+		if row := p.step(s.Index); row != nil {
+			out[i] = *row
+		}
+		out[i].Idx, out[i].Key, out[i].Status = s.Index, s.Key, s.Status
+	}
+	return out
+}
