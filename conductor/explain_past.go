@@ -44,7 +44,7 @@ func (c *Conductor) past(ctx context.Context, row *store.Execution, version int6
 		return nil, err
 	}
 	if version > l.version {
-		return nil, stepwell.Errorf(stepwell.CodeInvalid, "stepwell executions history lists them", "the execution %s has %d versions, none is %d", row.ID, l.version, version)
+		return nil, stepwell.Errorf(stepwell.CodeInvalid, "stepwell executions events lists them", "the execution %s has %d versions, none is %d", row.ID, l.version, version)
 	}
 	return l, nil
 }

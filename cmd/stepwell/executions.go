@@ -95,6 +95,9 @@ func (p *program) newShowCommand() *cobra.Command {
 		if filter.Version, filter.At, err = momentOf(at); err != nil {
 			return err
 		}
+		if at != "" && (follow || filter.Outputs) {
+			return stepwell.Invalid("leave out --at, or the others", "--at goes neither with --outputs, which are those of now, nor with --follow")
+		}
 		x, err := r.client.Execution(ctx, r.args[0])
 		if err != nil {
 			return err
@@ -129,9 +132,7 @@ func (p *program) newShowCommand() *cobra.Command {
 	flags.BoolVar(&all, "all", false, "show each iteration of for_each, also those that completed")
 	flags.StringSliceVar(&filter.Status, "status", nil, "only steps with one of these `statuses`")
 	flags.StringVar(&filter.Step, "step", "", "only the step with this `key`")
-	flags.StringVar(&at, "at", "", "as it was after this `version`, which history -o json names, or at this time (2026-11-28T09:30:00Z)")
-	cmd.MarkFlagsMutuallyExclusive("at", "follow")
-	cmd.MarkFlagsMutuallyExclusive("at", "outputs")
+	flags.StringVar(&at, "at", "", "as it was after this `version`, which events -o json names, or at this time (2026-11-28T09:30:00Z)")
 	return cmd
 }
 
@@ -194,7 +195,7 @@ func (p *program) newWhyCommand() *cobra.Command {
 		return r.show(answer, func() error { return view.WriteReasons(p.out, answer.Reasons) })
 	})
 	cmd.Flags().StringVar(&step, "step", "", "the step with this `key`")
-	cmd.Flags().StringVar(&at, "at", "", "as it was after this `version`, which history -o json names, or at this time (2026-11-28T09:30:00Z)")
+	cmd.Flags().StringVar(&at, "at", "", "as it was after this `version`, which events -o json names, or at this time (2026-11-28T09:30:00Z)")
 	return cmd
 }
 

@@ -3156,6 +3156,11 @@ export interface components {
             again?: boolean;
             /**
              * Format: int64
+             * @description Of a version that was asked for: milliseconds since 1970 when it was committed.
+             */
+            at?: number;
+            /**
+             * Format: int64
              * @description Milliseconds since 1970 from which the columns of times count.
              */
             began?: number;
@@ -3259,6 +3264,8 @@ export interface components {
             repeated: number;
         };
         Graph: {
+            /** @description The commit that this is the state after, when a version or time was asked for. */
+            as_of?: components["schemas"]["Then"];
             /** @description At most 2,000 in all. */
             nodes: components["schemas"]["GraphNode"][];
             /** @description There are too many steps for a node each: neighbouring ones are merged into clusters, or some dependencies are left out. */
@@ -4792,6 +4799,8 @@ export interface components {
             worker_id?: string;
         };
         StepList: {
+            /** @description The commit that this is the state after, when a version or time was asked for. */
+            as_of?: components["schemas"]["Then"];
             next_cursor?: string;
             steps: components["schemas"]["Step"][];
         };
@@ -4924,6 +4933,20 @@ export interface components {
             line: number;
             /** @description Of the value that it is in. */
             path: string;
+        };
+        Then: {
+            /**
+             * Format: date-time
+             * @description When it was committed.
+             */
+            at: string | null;
+            /**
+             * @description Of the execution.
+             * @enum {string}
+             */
+            status: "pending" | "running" | "paused" | "cancelling" | "completed" | "completed_with_failures" | "failed" | "cancelled" | "timed_out";
+            /** Format: int64 */
+            version: number;
         };
         /**
          * @example {
@@ -6349,12 +6372,16 @@ export interface operations {
     "execution.field": {
         parameters: {
             query?: {
+                /** @description As it was at this time. */
+                at?: string;
                 /** @description Only these, with commas between them. Defaults to all. */
                 columns?: ("status" | "attempt" | "layer" | "pos" | "start" | "duration" | "lane" | "parent" | "worker" | "cost" | "edges")[] | null;
                 /** @description Index of the step of the first row. */
                 from?: number;
                 /** @description Rows at most; total in the header says how many there are. */
                 limit?: number;
+                /** @description As it was after the commit with this version, which /history and the streams name. Defaults to now. */
+                version?: number;
             };
             header?: {
                 "If-None-Match"?: string;
@@ -6417,8 +6444,12 @@ export interface operations {
     "execution.graph": {
         parameters: {
             query?: {
+                /** @description As it was at this time. */
+                at?: string;
                 /** @description Nodes whose steps inside get nodes of their own: groups, for_each steps and sub-pipelines, by id, with commas between them. */
                 expand?: string[] | null;
+                /** @description As it was after the commit with this version, which /history and the streams name. Defaults to now. */
+                version?: number;
             };
             header?: {
                 "If-None-Match"?: string;
@@ -6766,6 +6797,8 @@ export interface operations {
     "execution.steps": {
         parameters: {
             query?: {
+                /** @description As it was at this time. */
+                at?: string;
                 cursor?: string;
                 /** @description Only the steps with these indexes, with commas between them. */
                 index?: number[] | null;
@@ -6785,6 +6818,8 @@ export interface operations {
                 status?: ("pending" | "queued" | "running" | "retrying" | "waiting" | "completed" | "failed" | "skipped" | "cancelled" | "timed_out")[] | null;
                 /** @description Only the step with this key. */
                 step_id?: string;
+                /** @description As it was after the commit with this version, which /history and the streams name. Defaults to now. */
+                version?: number;
             };
             header?: never;
             path: {

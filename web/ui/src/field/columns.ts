@@ -9,6 +9,8 @@ export interface Header {
   states?: string[] | null
   workers?: string[] | null
   began?: number
+  /** Of a version of the past: milliseconds since 1970 when it was committed. */
+  at?: number
   /** Of a message of changes: everything is to be fetched again. */
   again?: boolean
 }

@@ -6,6 +6,8 @@ export interface Steps {
   n: number
   /** Milliseconds since 1970 from which start counts. */
   began: number
+  /** Milliseconds since 1970 that the steps show; undefined: now. */
+  at?: number
   /** The names of the values of status. */
   states: string[]
   workers: string[]
@@ -32,7 +34,7 @@ export function join(tables: Table[]): Steps {
   const n = tables.reduce((sum, t) => sum + t.header.rows, 0)
   const wide = (name: string) => gather(tables, name, new Uint32Array(n))
   const steps: Steps = {
-    version: Math.min(...tables.map((t) => t.header.version)), n, began: head.began ?? 0, states: head.states ?? [], workers: tables.at(-1)!.header.workers ?? [],
+    version: Math.min(...tables.map((t) => t.header.version)), n, began: head.began ?? 0, at: head.at, states: head.states ?? [], workers: tables.at(-1)!.header.workers ?? [],
     status: gather(tables, "status", new Uint8Array(n)), attempt: gather(tables, "attempt", new Uint8Array(n)), worker: gather(tables, "worker", new Uint16Array(n)),
     layer: wide("layer"), pos: wide("pos"), start: wide("start"), duration: wide("duration"), lane: wide("lane"), parent: wide("parent"),
     first: new Uint32Array(n + 1), edges: new Uint32Array(0),

@@ -16,6 +16,7 @@ import { FanTab, WaterfallTab } from "./FieldTabs"
 import { GraphTab } from "./GraphTab"
 import { Counts, Header } from "./Header"
 import { PageContext, tabs, type PageState, type Tab } from "./page"
+import { Replay, versionOf } from "./Replay"
 import { Side } from "./Side"
 import { StepTable } from "./StepTable"
 import { Why } from "./Why"
@@ -36,10 +37,10 @@ export default function Execution({ params }: { params: Record<string, string | 
 function Page({ x, tab }: { x: Schemas["ExecutionDetail"]; tab: string }) {
   const id = x.execution_id
   const page = usePageState(x)
-  const { goTo, step, live } = page
+  const { goTo, step, live, at } = page
   useEffect(() => { document.title = `${lookOf(x.status).word} · ${x.pipeline} · Stepwell` }, [x.status, x.pipeline, tab])
   usePageKeys(page)
-  const graph = useGraph(id, [])
+  const graph = useGraph(id, [], at)
   if (tab === "log") return (
     <PageContext value={page}>
       <div className="log-page">
@@ -58,7 +59,7 @@ function Page({ x, tab }: { x: Schemas["ExecutionDetail"]; tab: string }) {
       <div className="x" data-side={step !== undefined || undefined}>
         <Header />
         <Counts />
-        {x.error && step === undefined && <Failure of={x} />}
+        {x.error && step === undefined && at === undefined && <Failure of={x} />}
         <nav className="tabs x-tabs" aria-label="Views">
           {tabs.map((t) => <a key={t} href={`executions/${id}/${t}`} aria-current={t === shown ? "page" : undefined} onClick={(e) => { if (!e.metaKey && !e.ctrlKey) { e.preventDefault(); goTo(t, { z: undefined }) } }}>{t}</a>)}
           <a href={`executions/${id}/log`} onClick={(e) => { if (!e.metaKey && !e.ctrlKey) { e.preventDefault(); goTo("log") } }}>log</a>
@@ -73,6 +74,7 @@ function Page({ x, tab }: { x: Schemas["ExecutionDetail"]; tab: string }) {
           </div>
           {step !== undefined && <Side key={step} step={step} />}
         </div>
+        {shown !== "events" && <Replay />}
         <span className="hidden-text" role="status">{live.beat > 0 ? lookOf(x.status).word : ""}</span>
       </div>
     </PageContext>
@@ -94,8 +96,9 @@ function usePageState(x: Schemas["ExecutionDetail"]): PageState {
   const [search, setSearch] = useSearchParams()
   const [, navigate] = useLocation()
   const live = useLiveExecution(id, x.status)
-  const graph = useGraph(id, [])
-  const field = useField(id, !ended(x.status), graph.data !== undefined || graph.error !== null, live.beat)
+  const at = versionOf(search.at)
+  const graph = useGraph(id, [], at)
+  const field = useField(id, !ended(x.status), graph.data !== undefined || graph.error !== null, live.beat, at)
   const names = useMemo(() => new Names(id), [id])
   useEffect(() => () => names.close(), [names])
   const step = search.step
@@ -118,7 +121,7 @@ function usePageState(x: Schemas["ExecutionDetail"]): PageState {
     navigate(`/executions/${id}/${tab}${formatSearch({ ...parseSearch(window.location.search), ...change })}`)
   }, [navigate, id])
   const states = useMemo(() => search.state?.split(",").filter(Boolean) ?? [], [search.state])
-  return { id, x, live, field, names, search, setSearch, step, index, select, selectIndex, states, goTo }
+  return { id, x, live, field, names, at, search, setSearch, step, index, select, selectIndex, states, goTo }
 }
 
 function usePageKeys(page: PageState) {

@@ -47,7 +47,7 @@ function StepTip({ index: i }: { index: number }) {
     <>
       <b>{names.get(i)?.step_id ?? `step ${formatCount(i)}`}</b>
       <div>{lookOf(state).word}{steps.attempt[i]! > 1 ? `, attempt ${steps.attempt[i]}` : ""}</div>
-      {steps.start[i]! > 0 && <div>{ended(state) ? formatDuration(steps.duration[i]! / 1000) : `since ${formatDuration((Date.now() - steps.began - steps.start[i]!) / 1000)}`}</div>}
+      {steps.start[i]! > 0 && <div>{ended(state) ? formatDuration(steps.duration[i]! / 1000) : `since ${formatDuration(((steps.at ?? Date.now()) - steps.began - steps.start[i]!) / 1000)}`}</div>}
     </>
   )
 }
@@ -60,7 +60,8 @@ export function WaterfallTab() {
   const [now, setNow] = useState(Date.now)
   useEffect(() => { setNow(Date.now()) }, [live.beat])
   const over = ended(x.status)
-  const spec = useMemo<Spec>(() => ({ kind: "waterfall", rows, now: over ? 0 : now }), [rows, over, now])
+  const then = field.steps?.at
+  const spec = useMemo<Spec>(() => ({ kind: "waterfall", rows, now: then ?? (over ? 0 : now) }), [rows, over, now, then])
   return (
     <div className="x-view">
       <div className="x-tools">

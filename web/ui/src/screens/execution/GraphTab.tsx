@@ -15,9 +15,9 @@ const inside = (n: Node, action: string | undefined) => n.kind === "group" || n.
 
 /** GraphTab is the plan with how it stands: every group is one node with counts until it is expanded. */
 export function GraphTab() {
-  const { id, x, search, setSearch, field, step, select, selectIndex, names, states: filter, goTo } = usePage()
+  const { id, x, at, search, setSearch, field, step, select, selectIndex, names, states: filter, goTo } = usePage()
   const expand = useMemo(() => search.x?.split(",").filter(Boolean) ?? [], [search.x])
-  const graph = useGraph(id, expand)
+  const graph = useGraph(id, expand, at)
   const all = search.all === "1"
   const toggle = (node: string) => setSearch({ x: (expand.includes(node) ? expand.filter((e) => e !== node && !e.startsWith(node + ".")) : [...expand, node]).join(",") })
   const open = (node: Node) => {
@@ -41,7 +41,7 @@ export function GraphTab() {
       </div>
       {all ? <AllSteps spec={{ kind: "graph" }} label="Graph of all steps" /> : (
         <Loaded of={graph} lines={8}>
-          {(g) => <Graph key={x.execution_id} nodes={g.nodes} expanded={expand} chosen={step} filter={filter} onToggle={toggle} onOpen={open} onFan={(node) => goTo("fan", { of: node.id })} />}
+          {(g) => <Graph key={x.execution_id} nodes={g.nodes} now={g.as_of && Date.parse(g.as_of.at!)} expanded={expand} chosen={step} filter={filter} onToggle={toggle} onOpen={open} onFan={(node) => goTo("fan", { of: node.id })} />}
         </Loaded>
       )}
     </div>
@@ -50,6 +50,8 @@ export function GraphTab() {
 
 interface Props {
   nodes: Node[]
+  /** The moment that they show; undefined: now. */
+  now: number | undefined
   expanded: string[]
   chosen: string | undefined
   filter: string[]
@@ -58,7 +60,7 @@ interface Props {
   onFan: (node: Node) => void
 }
 
-function Graph({ nodes, expanded, chosen, filter, onToggle, onOpen, onFan }: Props) {
+function Graph({ nodes, now, expanded, chosen, filter, onToggle, onOpen, onFan }: Props) {
   const { names } = usePage()
   const scene = useMemo(() => sceneOf(nodes), [nodes])
   const paint = usePaint(scene.states)
@@ -73,12 +75,12 @@ function Graph({ nodes, expanded, chosen, filter, onToggle, onOpen, onFan }: Pro
   return (
     <FieldView
       label="Graph of the execution" scene={drawn} paint={paint} states={scene.states} names={named} selected={at} cards
-      onSelect={(i) => { if (i >= 0) onOpen(nodes[i]!) }} tip={(i) => <Tip node={nodes[i]!} />}
+      onSelect={(i) => { if (i >= 0) onOpen(nodes[i]!) }} tip={(i) => <Tip node={nodes[i]!} now={now} />}
       layer={(visible) => visible.map((i) => {
         const n = nodes[i]!
         const box: CSSProperties = { left: scene.layout.x[i], top: scene.layout.y[i], width: scene.layout.w[i], height: scene.layout.h[i] }
         return (
-          <GraphNode key={n.id} node={n} style={box} frame={frames.has(i)} expanded={expanded.includes(n.id)} chosen={i === at} faint={dim?.[i] === 1}
+          <GraphNode key={n.id} node={n} now={now} style={box} frame={frames.has(i)} expanded={expanded.includes(n.id)} chosen={i === at} faint={dim?.[i] === 1}
             onOpen={() => onOpen(n)} onToggle={inside(n, actionOf(n)) ? () => onToggle(n.id) : undefined} onFan={n.kind === "for_each" && !n.parent ? () => onFan(n) : undefined} />
         )
       })}
@@ -89,19 +91,19 @@ function Graph({ nodes, expanded, chosen, filter, onToggle, onOpen, onFan }: Pro
 // The nodes have their names: none are asked for.
 const silent = { want: () => undefined, onChange: () => () => undefined, revision: () => 0 }
 
-const took = (n: Node) => {
+const took = (n: Node, now = Date.now()) => {
   if (!n.first_started) return ""
   const over = Object.keys(n.states).every(ended)
-  const end = over && n.last_ended ? Date.parse(n.last_ended) : Date.now()
+  const end = over && n.last_ended ? Date.parse(n.last_ended) : now
   return formatDuration((end - Date.parse(n.first_started)) / 1000)
 }
 
 const nameOf = (n: Node) => (n.parent && n.id.startsWith(n.parent + ".") ? n.id.slice(n.parent.length + 1) : n.id)
 const kinds: Record<string, string> = { for_each: "for each", group: "group", pipeline: "pipeline", spawned: "spawned", stream: "stream", cluster: "several steps" }
 
-interface NodeProps { node: Node; style: CSSProperties; frame: boolean; expanded: boolean; chosen: boolean; faint: boolean; onOpen: () => void; onToggle?: () => void; onFan?: () => void }
+interface NodeProps { node: Node; now: number | undefined; style: CSSProperties; frame: boolean; expanded: boolean; chosen: boolean; faint: boolean; onOpen: () => void; onToggle?: () => void; onFan?: () => void }
 
-function GraphNode({ node: n, style, frame, expanded, chosen, faint, onOpen, onToggle, onFan }: NodeProps) {
+function GraphNode({ node: n, now, style, frame, expanded, chosen, faint, onOpen, onToggle, onFan }: NodeProps) {
   const state = stateOf(n)
   const many = n.count > 1 || n.kind !== "step"
   const bad = (n.states.failed ?? 0) + (n.states.timed_out ?? 0)
@@ -111,7 +113,7 @@ function GraphNode({ node: n, style, frame, expanded, chosen, faint, onOpen, onT
     <div className="x-node" style={style} data-frame={frame || undefined} data-chosen={chosen || undefined} data-faint={faint || undefined} data-bad={state === "failed" || state === "timed_out" || undefined}>
       <i className="x-strip" style={{ background: `var(${lookOf(state).token})` }} aria-hidden="true" />
       <button type="button" className="x-node-open" aria-label={said} aria-pressed={chosen} title={n.action ? `${n.id} · ${n.action}` : n.id} onClick={onOpen}>
-        <span className="x-node-head"><StateMark state={state} /><b className="clip">{nameOf(n)}</b><span className="quiet">{took(n)}</span></span>
+        <span className="x-node-head"><StateMark state={state} /><b className="clip">{nameOf(n)}</b><span className="quiet">{took(n, now)}</span></span>
         {!frame && (many ? (
           <span className="x-node-body">
             <StateBar counts={Object.fromEntries(counts)} label={counts.map(([s, k]) => `${k} ${lookOf(s).word}`).join(", ")} />
@@ -125,12 +127,12 @@ function GraphNode({ node: n, style, frame, expanded, chosen, faint, onOpen, onT
   )
 }
 
-function Tip({ node: n }: { node: Node }) {
+function Tip({ node: n, now }: { node: Node; now: number | undefined }) {
   return (
     <>
       <b>{n.id}</b>
       {Object.entries(n.states).sort(([a], [b]) => byImportance(a, b)).map(([s, k]) => <div key={s}>{formatCount(k)} {lookOf(s).word}</div>)}
-      {n.first_started && <div>{took(n)}</div>}
+      {n.first_started && <div>{took(n, now)}</div>}
     </>
   )
 }

@@ -41,8 +41,8 @@ export function Header() {
 
 /** Counts are the steps by state; each is a filter. */
 export function Counts() {
-  const { id, x, field, states, setSearch } = usePage()
-  const graph = useGraph(id, [])
+  const { id, x, at, field, states, setSearch } = usePage()
+  const graph = useGraph(id, [], at)
   const counts: Record<string, number> = {}
   if (field.steps) Object.assign(counts, countStates(field.steps))
   else for (const n of graph.data?.nodes ?? []) for (const [s, k] of Object.entries(n.states)) counts[s] = (counts[s] ?? 0) + k

@@ -12,12 +12,15 @@ import { useGraph, useStep } from "./ask"
 import { usePage } from "./page"
 import { Why } from "./Why"
 
+/** What a version of the past does not have. */
+const ofNow = "Parameters and outputs are shown at “Now” only."
+
 const parts = ["log", "params", "outputs", "attempts"] as const
 
 /** Side is the panel of the selected step. */
 export function Side({ step: key }: { step: string }) {
-  const { id, x, search, setSearch, select, selectIndex, names } = usePage()
-  const step = useStep(id, key)
+  const { id, x, at, search, setSearch, select, selectIndex, names } = usePage()
+  const step = useStep(id, key, at)
   const graph = useGraph(id, [])
   const shown = parts.find((p) => p === search.side) ?? "log"
   return (
@@ -38,8 +41,8 @@ export function Side({ step: key }: { step: string }) {
               <LogView key={key} execution={id} step={key} live={!ended(x.status)} version={graph.data?.version ?? 0} started={x.started_at} />
               <Link className="x-more" href={`/executions/${id}/log?step=${encodeURIComponent(key)}`}>Log on its own page</Link>
             </>}
-            {shown === "params" && <Value of={s.params} none="Its parameters are those of the definition, or it has none." />}
-            {shown === "outputs" && <Value of={s.outputs} none={ended(s.status) ? "It has no outputs." : "It has no outputs yet."} />}
+            {shown === "params" && <Value of={s.params} none={at !== undefined ? ofNow : "Its parameters are those of the definition, or it has none."} />}
+            {shown === "outputs" && <Value of={s.outputs} none={at !== undefined ? ofNow : ended(s.status) ? "It has no outputs." : "It has no outputs yet."} />}
             {shown === "attempts" && <Attempts of={s} />}
           </>
         )}
@@ -66,11 +69,17 @@ function Facts({ of: s, onParent }: { of: Named; onParent: () => void }) {
       <div className="row x-side-state">
         <StateWord state={s.status} />
         {s.attempt > 0 && <span className="quiet">attempt {s.attempt}{s.attempts && s.attempts > 1 ? ` of ${s.attempts}` : ""}</span>}
-        {s.started_at && <span className="quiet"><Took from={s.started_at} to={s.completed_at} /></span>}
+        {s.started_at && <span className="quiet">{s.completed_at || !s.duration_ms ? <Took from={s.started_at} to={s.completed_at} /> : <Lasts of={s} />}</span>}
       </div>
       <dl className="x-facts">{facts.map(([name, value]) => <Fragment key={name}><dt>{name}</dt><dd>{value}</dd></Fragment>)}</dl>
     </>
   )
+}
+
+// Lasts is how long a step has taken until the moment that is shown.
+function Lasts({ of: s }: { of: Named }) {
+  const { at } = usePage()
+  return at === undefined ? <Took from={s.started_at} to={null} /> : <>{formatDuration(s.duration_ms! / 1000)}</>
 }
 
 function Value({ of: value, none }: { of: unknown; none: string }) {

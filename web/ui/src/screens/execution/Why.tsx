@@ -13,8 +13,8 @@ import { usePage } from "./page"
 export function Why({ of, state }: { of?: Named; state: string }) {
   const step = of?.step_id
   const kept = of?.parent !== undefined && ended(state)
-  const { id, x, select } = usePage()
-  const why = useWhy(id, step, !kept)
+  const { id, x, at, select } = usePage()
+  const why = useWhy(id, step, !kept, at)
   const approvals = useApprovals(id, state === "waiting")
   const refused = useRefusal("operator")
   const [again, setAgain] = useState<Again | undefined>()
@@ -37,11 +37,11 @@ export function Why({ of, state }: { of?: Named; state: string }) {
           </ul>
         )}
       </Loaded>}
-      <div className="row">
+      {at === undefined && <div className="row">
         {question && <Approval of={question} />}
         {lost && step && ended(x.status) && <Button refused={refused} onClick={() => setAgain({ kind: "retry" })}>Retry what did not complete…</Button>}
         {step && (lost || state === "completed") && <Button refused={refused} onClick={() => setAgain({ kind: "restart", step, failed: false })}>Restart from here…</Button>}
-      </div>
+      </div>}
       {again && <AgainDialog again={again} onClose={() => setAgain(undefined)} />}
     </section>
   )

@@ -11,19 +11,22 @@ const at = (id: string) => ({ params: { path: { execution_id: id } } })
 /** useDetail is the execution itself; it is asked for again when its own status changes. */
 export const useDetail = (id: string) => useAsk(["execution", id, "detail"], () => data(api.GET("/api/v1/executions/{execution_id}", at(id))))
 
-/** useGraph is the execution as few nodes. The keys of what changes with every step have "live" in them. */
-export const useGraph = (id: string, expand: string[]) =>
-  useAsk(["execution", id, "live", "graph", expand.join()], () => data(api.GET("/api/v1/executions/{execution_id}/graph", { params: { path: { execution_id: id }, query: expand.length ? { expand } : {} } })), { placeholderData: keepPreviousData as never })
+// Of a version, which does not change, the key says which; of now it has "live" in it, because that changes with every step.
+const moment = (version: number | undefined) => (version === undefined ? ["live"] : ["past", version])
 
-export const useStep = (id: string, key: string | undefined) =>
-  useAsk<Named | null>(["execution", id, "live", "step", key], async (signal) => {
-    const got = (await (await send(`api/v1/executions/${id}/steps?outputs=true&step_id=${encodeURIComponent(key!)}`, { signal })).json()) as { steps: Named[] }
+/** useGraph is the execution as few nodes, now or after the commit with a version. */
+export const useGraph = (id: string, expand: string[], version?: number) =>
+  useAsk(["execution", id, ...moment(version), "graph", expand.join()], () => data(api.GET("/api/v1/executions/{execution_id}/graph", { params: { path: { execution_id: id }, query: { ...(expand.length ? { expand } : {}), ...(version ? { version } : {}) } } })), { placeholderData: keepPreviousData as never })
+
+export const useStep = (id: string, key: string | undefined, version?: number) =>
+  useAsk<Named | null>(["execution", id, ...moment(version), "step", key], async (signal) => {
+    const got = (await (await send(`api/v1/executions/${id}/steps?${version ? `version=${version}` : "outputs=true"}&step_id=${encodeURIComponent(key!)}`, { signal })).json()) as { steps: Named[] }
     return got.steps[0] ?? null
   }, { enabled: key !== undefined })
 
 /** useWhy asks why the execution or a step is in its state. Of what is inside a step that has ended the server keeps the error alone. */
-export const useWhy = (id: string, key: string | undefined, when: boolean) =>
-  useAsk(["execution", id, "live", "why", key ?? ""], () => data(api.GET("/api/v1/executions/{execution_id}/why", { params: { path: { execution_id: id }, query: key ? { step_id: key } : {} } })), { enabled: when })
+export const useWhy = (id: string, key: string | undefined, when: boolean, version?: number) =>
+  useAsk(["execution", id, ...moment(version), "why", key ?? ""], () => data(api.GET("/api/v1/executions/{execution_id}/why", { params: { path: { execution_id: id }, query: { ...(key ? { step_id: key } : {}), ...(version ? { version } : {}) } } })), { enabled: when })
 
 /** useApprovals are the questions of this execution that wait for an answer. */
 export const useApprovals = (id: string, waits: boolean) =>

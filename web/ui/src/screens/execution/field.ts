@@ -20,17 +20,21 @@ export interface FieldState {
 }
 
 /** useField holds all steps. Running: changes come as messages; where they do not, or say so, the columns are fetched anew, never more
- * often than they take to come. While messages cannot be had, a change of the beat has them fetched. */
-export function useField(id: string, running: boolean, when: boolean, beat: number): FieldState {
+ * often than they take to come. While messages cannot be had, a change of the beat has them fetched. At a version, they are those of
+ * that version, and nothing changes them. */
+export function useField(id: string, running: boolean, when: boolean, beat: number, at?: number): FieldState {
   const [state, set] = useState<FieldState>({})
   const current = useRef<Held>(undefined)
+  const latest = useRef(at)
+  latest.current = at
   useEffect(() => {
     if (!when) return
     const held = new Held(id, set)
     current.current = held
-    held.start(running)
+    held.start(running, latest.current)
     return () => held.stop()
   }, [id, when, running])
+  useEffect(() => current.current?.show(at), [at])
   useEffect(() => current.current?.beat(), [beat])
   return state
 }
@@ -46,12 +50,26 @@ class Held {
   private timer: ReturnType<typeof setTimeout> | undefined
   private draw: ReturnType<typeof setTimeout> | undefined
   private linked = false
+  private running = false
+  private at: number | undefined
   private unfollow: (() => void) | undefined
 
   constructor(private readonly id: string, private readonly set: (change: (f: FieldState) => FieldState) => void) {}
 
-  start(running: boolean) {
-    void this.load().then(() => { if (running && !this.stopped) this.follow() })
+  start(running: boolean, at: number | undefined) {
+    this.running = running
+    this.at = at
+    void this.load()
+  }
+
+  /** show goes to a version, or with undefined back to now. */
+  show(at: number | undefined) {
+    if (at === this.at) return
+    this.at = at
+    this.etag = ""
+    this.unfollow?.()
+    this.unfollow = undefined
+    this.again()
   }
 
   stop() {
@@ -95,15 +113,18 @@ class Held {
     this.wanted = false
     const begun = performance.now()
     try {
-      const got = await fetchTables(this.id, this.etag)
+      const at = this.at
+      const got = await fetchTables(this.id, this.etag, at)
       if (this.stopped) return
-      if (got) {
+      if (at !== this.at) this.wanted = true // somebody has gone elsewhere meanwhile
+      else if (got) {
         const steps = await this.desk.load(got.tables)
         if (this.stopped) return
         this.steps = steps
         this.etag = got.etag
         this.set(() => ({ steps, desk: this.desk, cut: got.total > most ? got.total : undefined }))
       }
+      if (this.running && this.at === undefined && !this.wanted && !this.unfollow) this.follow()
     } catch (err) {
       if (this.stopped) return
       this.wanted = true
@@ -123,11 +144,11 @@ class Held {
 }
 
 // fetchTables gets all columns in chunks; undefined: nothing has changed.
-async function fetchTables(id: string, etag: string): Promise<{ tables: ArrayBuffer[]; etag: string; total: number } | undefined> {
+async function fetchTables(id: string, etag: string, version: number | undefined): Promise<{ tables: ArrayBuffer[]; etag: string; total: number } | undefined> {
   const tables: ArrayBuffer[] = []
   let [total, tag] = [1, etag]
   for (let from = 0; from < Math.min(total, most); from += chunk) {
-    const response = await fetchTable(`api/v1/executions/${encodeURIComponent(id)}/field?columns=${columns}&from=${from}&limit=${chunk}`, from === 0 ? etag : "")
+    const response = await fetchTable(`api/v1/executions/${encodeURIComponent(id)}/field?columns=${columns}&from=${from}&limit=${chunk}${version ? `&version=${version}` : ""}`, from === 0 ? etag : "")
     if (response.status === 304) return undefined
     const buffer = await response.arrayBuffer()
     if (from === 0) {
@@ -160,7 +181,7 @@ export function useLayout(field: FieldState, spec: Spec | undefined): Layout | u
     desk.arrange(spec).then((l) => { if (!stale && l.n <= steps.n) set({ layout: l, kind: spec.kind }) }, () => { /* the desk was closed */ })
     return () => { stale = true }
   }, [wanted, desk])
-  return layout && spec && layout.kind === spec.kind ? layout.layout : undefined
+  return layout && spec && steps && layout.kind === spec.kind && layout.layout.n <= steps.n ? layout.layout : undefined
 }
 
 // keyOf tells layouts apart: that of a graph changes only with its steps, that of time always.

@@ -15,6 +15,8 @@ export interface PageState {
   live: Live
   field: FieldState
   names: Names
+  /** The version that is shown; undefined: now. */
+  at: number | undefined
   search: Search
   setSearch: (change: Search, how?: { push?: boolean }) => void
   /** The key of the selected step, and its index; −1: none, or not known yet. */
