@@ -33,6 +33,7 @@ func (s *server) fields() {
 	handle(s, "execution.steps", f.listSteps)
 	handle(s, "execution.compare", f.compare)
 	handle(s, "execution.graph", f.graph)
+	handle(s, "pipeline.matrix", f.matrix)
 	handle(s, "execution.field.stream", f.stream, describeFieldStream)
 	handle(s, "execution.field", f.table, func(op *huma.Operation) {
 		op.Description = "Binary: SWC1, the length of a JSON header (schema FieldHeader) as a 32-bit number, the header, and the columns in its order, little-endian, each from a multiple of 8 bytes on. A row is the step with its index. " +

@@ -53,6 +53,11 @@ func (c *Client) DiffPipeline(ctx context.Context, id string, from, to int) (*ap
 	return get[api.PipelineDiff](ctx, c, at("pipelines", id, "diff"), url.Values{"from": {strconv.Itoa(from)}, "to": {strconv.Itoa(to)}})
 }
 
+// Matrix shows in which of the last executions of the pipeline that q.ID names which steps failed.
+func (c *Client) Matrix(ctx context.Context, q api.GetMatrix) (*api.Matrix, error) {
+	return get[api.Matrix](ctx, c, at("pipelines", q.ID, "matrix"), queryOf(q))
+}
+
 // PauseJob keeps a job from firing.
 func (c *Client) PauseJob(ctx context.Context, id string) (*api.Job, error) {
 	return send[api.Job](ctx, c, http.MethodPost, at("scheduler", "jobs", id, "pause"), nil)

@@ -1142,6 +1142,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/pipelines/{pipeline_id}/matrix": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Shows in which of the last executions of a pipeline which steps failed */
+        get: operations["pipeline.matrix"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/pipelines/{pipeline_id}/versions": {
         parameters: {
             query?: never;
@@ -3672,6 +3689,24 @@ export interface components {
             until_seq: number;
             /** Format: int64 */
             warning: number;
+        };
+        Matrix: {
+            /** @description Oldest first: the columns. */
+            executions: components["schemas"]["Execution"][];
+            /** @description The rows: steps of the top level in order of the newest execution, then those that only older ones have. */
+            steps: components["schemas"]["MatrixRow"][];
+            /** @description There are more steps; or older executions are left out, because those that are shown have too many steps together. */
+            truncated: boolean;
+        };
+        MatrixRow: {
+            /** @description By execution: which share of the steps inside of it has failed or timed out; of a step without others inside 0 or 1. */
+            failed: number[];
+            /** @enum {string} */
+            kind: "step" | "group" | "for_each" | "pipeline" | "stream" | "spawned";
+            /** @description By execution: of the step and what is inside of it the worst; empty: the execution has no such step. */
+            status: string[];
+            /** @description The id of a node of /graph. */
+            step_id: string;
         };
         Me: {
             /** @description anonymous, api_key, token, oidc or dapr. */
@@ -7928,6 +7963,38 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["PipelineDiff"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    "pipeline.matrix": {
+        parameters: {
+            query?: {
+                /** @description Only executions older than the one with this id. */
+                before?: string;
+                /** @description At most so many executions. */
+                executions?: number;
+                /** @description At most so many steps. */
+                steps?: number;
+            };
+            header?: never;
+            path: {
+                /** @description Its id, or its name. */
+                pipeline_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            "4XX": components["responses"]["Failure"];
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Matrix"];
                 };
             };
             default: components["responses"]["Failure"];

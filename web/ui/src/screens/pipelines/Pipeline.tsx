@@ -8,11 +8,14 @@ import { Loaded } from "../../parts/Loading"
 import { Moment } from "../../parts/Time"
 import { complain, say } from "../../parts/Toasts"
 import { RunDialog } from "../run/RunDialog"
+import { MatrixTab } from "./MatrixTab"
 import { Overview } from "./Overview"
 import "./pipelines.css"
 import { Versions } from "./Versions"
 
 export type Stored = Schemas["Pipeline"]
+
+const tabs = ["overview", "versions", "matrix"] as const
 
 export default function Pipeline({ params }: { params: Record<string, string | undefined> }) {
   const id = decodeURIComponent(params.id ?? "")
@@ -20,10 +23,10 @@ export default function Pipeline({ params }: { params: Record<string, string | u
     const answer = await api.GET("/api/v1/pipelines/{pipeline_id}", { params: { path: { pipeline_id: id } }, signal })
     return { p: answer.data!, etag: answer.response.headers.get("ETag") ?? undefined }
   })
-  return <div className="screen"><Loaded of={pipeline} lines={10}>{({ p, etag }) => <Shown p={p} etag={etag} tab={params.tab === "versions" ? "versions" : "overview"} />}</Loaded></div>
+  return <div className="screen"><Loaded of={pipeline} lines={10}>{({ p, etag }) => <Shown p={p} etag={etag} tab={tabs.find((t) => t === params.tab) ?? "overview"} />}</Loaded></div>
 }
 
-function Shown({ p, etag, tab }: { p: Stored; etag?: string; tab: "overview" | "versions" }) {
+function Shown({ p, etag, tab }: { p: Stored; etag?: string; tab: (typeof tabs)[number] }) {
   const [, navigate] = useLocation()
   const [open, setOpen] = useState<"run" | "delete">()
   const noRun = useRefusal("operator")
@@ -52,8 +55,11 @@ function Shown({ p, etag, tab }: { p: Stored; etag?: string; tab: "overview" | "
       <nav className="tabs" aria-label="Parts of the pipeline">
         <Link href={here} aria-current={tab === "overview" ? "page" : undefined}>Overview</Link>
         <Link href={`${here}/versions`} aria-current={tab === "versions" ? "page" : undefined}>Versions</Link>
+        <Link href={`${here}/matrix`} aria-current={tab === "matrix" ? "page" : undefined}>Matrix</Link>
       </nav>
-      {tab === "overview" ? <Overview p={p} /> : <Versions p={p} etag={etag} />}
+      {tab === "overview" && <Overview p={p} />}
+      {tab === "versions" && <Versions p={p} etag={etag} />}
+      {tab === "matrix" && <MatrixTab p={p} />}
       <p className="quiet">Id <code>{p.pipeline_id}</code> · stored <Moment time={p.created_at} />{p.created_by && ` by ${p.created_by}`} · changed <Moment time={p.updated_at} /></p>
       {open === "run" && <RunDialog pipeline={p.pipeline_id} onClose={() => setOpen(undefined)} />}
       {open === "delete" && (
