@@ -64,6 +64,9 @@ type Counts struct {
 	Dropped int64 `json:"items_dropped"` // by a modifier, or by a branch of a join
 	Skipped int64 `json:"items_skipped"` // done in an earlier run
 	Total   int64 `json:"-"`             // expected, 0: not known
+	// Busy is how long it worked, without waiting for the steps around it, in milliseconds; of a step that several
+	// goroutines run, their mean. 0: it has not been looked at yet.
+	Busy int64 `json:"busy_ms,omitempty"`
 }
 
 // Members is the result of a handler whose step stands for several: the steps of a stream's segment, which

@@ -32,6 +32,8 @@ func (s *server) fields() {
 	f := &fields{s, field.New(o)}
 	handle(s, "execution.steps", f.listSteps)
 	handle(s, "execution.compare", f.compare)
+	handle(s, "execution.streams", f.streams)
+	handle(s, "execution.streams.failures", f.streamFailures)
 	handle(s, "execution.graph", f.graph)
 	handle(s, "pipeline.matrix", f.matrix)
 	handle(s, "execution.field.stream", f.stream, describeFieldStream)

@@ -53,6 +53,8 @@ func operations() []operation {
 		{"execution.field.stream", "GET", prefix + "/executions/{execution_id}/field/stream", viewer, streams, "Streams what changes in the columns of /field over a WebSocket"},
 		{"execution.definition", "GET", prefix + "/executions/{execution_id}/definition", viewer, 0, "Shows the definition that the execution runs, as it was when it began"},
 		{"execution.compare", "GET", prefix + "/executions/{execution_id}/compare/{other_id}", viewer, 0, "Compares the steps of two executions by their keys"},
+		{"execution.streams", "GET", prefix + "/executions/{execution_id}/streams", viewer, 0, "Shows the streams of an execution: items and rates of each module, and which one is the bottleneck"},
+		{"execution.streams.failures", "GET", prefix + "/executions/{execution_id}/streams/failures", viewer, 0, "Groups the failed items of an execution by module and message, with examples"},
 		{"execution.why", "GET", prefix + "/executions/{execution_id}/why", viewer, 0, "Says why an execution or a step is in its state"},
 		{"execution.cancel", "POST", prefix + "/executions/{execution_id}/cancel", operator, changes, "Stops an execution; harmless when it has ended"},
 		{"execution.pause", "POST", prefix + "/executions/{execution_id}/pause", operator, changes, "Lets running steps finish and starts no others"},
@@ -191,6 +193,7 @@ func operations() []operation {
 		{"ready", "GET", prefix + "/ready", public, vital, "Says whether the service can take work"},
 		{"healthz", "GET", "/healthz", public, vital, "The same as health, where probes expect it"},
 		{"readyz", "GET", "/readyz", public, vital, "The same as ready, where probes expect it"},
+		{"execution.stats", "GET", prefix + "/stats/executions", viewer, 0, "Tells how executions ended by hour or day: counts by outcome, times of 50, 95 and 99 percent, cost"},
 		{"metrics", "GET", prefix + "/metrics", viewer, 0, "Counts executions and schedules"},
 		{"metrics.prometheus", "GET", "/metrics", viewer, 0, "Metrics in Prometheus's text form"},
 

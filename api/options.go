@@ -3,6 +3,8 @@ package api
 import (
 	"cmp"
 	"context"
+	"encoding/json"
+	"iter"
 	"log/slog"
 	"net/http"
 	"net/netip"
@@ -118,6 +120,8 @@ type Options struct {
 	Meter     *meter.Meter
 	// Workers serves workers in other processes. Defaults to none.
 	Workers Workers
+	// StreamFailures gives the failure records of the streams of an execution, as JSON (stream.Failures). Defaults to none.
+	StreamFailures func(ctx context.Context, pipeline, execution string) iter.Seq2[json.RawMessage, error]
 	// Queues say how the queues of steps are. Defaults to none.
 	Queues func() []queue.Standing
 	// Plugins lists the programs beside the server that bring actions. Defaults to none.

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -37,6 +38,7 @@ import (
 	"github.com/stepwell/stepwell/trigger/event"
 	"github.com/stepwell/stepwell/trigger/webhook"
 	"github.com/stepwell/stepwell/upload"
+	"github.com/stepwell/stepwell/worker"
 )
 
 // rig is a whole Stepwell with an API in front of it.
@@ -46,6 +48,7 @@ type rig struct {
 	server *httptest.Server
 	log    *syncBuffer
 	audit  *auditBook
+	hub    atomic.Pointer[feed.Hub]
 }
 
 // syncBuffer is a log that several goroutines write.
@@ -110,7 +113,7 @@ func newRig(t *testing.T, change ...func(*api.Options)) *rig {
 	log := slog.New(slog.NewTextHandler(r.log, nil))
 	var err error
 	r.app, err = app.New(t.Context(), app.Options{DB: filepath.Join(t.TempDir(), "api.db"), Synchronous: "normal", Log: log,
-		HTTP: outbound.Options{AllowPrivate: true}, CallbackURL: func(key string) string { return r.server.URL + "/api/v1/callbacks/" + callbacks{}.token(key) }})
+		HTTP: outbound.Options{AllowPrivate: true}, Progress: r.progress, CallbackURL: func(key string) string { return r.server.URL + "/api/v1/callbacks/" + callbacks{}.token(key) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,6 +124,7 @@ func newRig(t *testing.T, change ...func(*api.Options)) *rig {
 	for _, f := range change {
 		f(&o)
 	}
+	r.hub.Store(o.Feed)
 	h, err := api.New(o)
 	if err != nil {
 		t.Fatal(err)
@@ -142,6 +146,14 @@ func newRig(t *testing.T, change ...func(*api.Options)) *rig {
 		}
 	})
 	return r
+}
+
+// progress tells the feed what running steps report, as a server does.
+func (r *rig) progress(run int64, idx int32, p worker.Progress) {
+	if hub := r.hub.Load(); hub != nil && p.Counts != nil {
+		items := feed.Items(*p.Counts)
+		hub.Progress(run, idx, p.Fraction, p.Note, &items)
+	}
 }
 
 // options wires what a server has.
@@ -185,7 +197,7 @@ func (r *rig) options(log *slog.Logger) api.Options {
 	return api.Options{Store: a.Store, Sessions: sessions, Policies: policies, Blobs: a.Store.Blobs(), Control: a.Conductor, Forecast: a.Conductor, Signals: a.Conductor, Catalog: a.Actions, Auth: names{},
 		Pipelines: library, Schedules: schedules, Kinds: []api.Kind{api.Jobs(schedules), api.Webhooks(hooks), api.Events(events), api.Projects(projects), api.Lessons(lessons, uploads), api.PipelineRuns(runs)}, Vault: a.Secrets.Vault, Keys: keys, Callbacks: callbacks{},
 		Meter: meter.New(meter.Options{Totals: a.Store, Upcoming: func() (int, time.Time) { st := schedules.Stats(); return st.Active, st.Next }}),
-		Feed:  hub, Estimates: estimates, Redact: a.Secrets, Audit: r.audit, Workers: crew{}, Log: log}
+		Feed:  hub, Estimates: estimates, Redact: a.Secrets, Audit: r.audit, Workers: crew{}, Log: log, StreamFailures: a.StreamFailures}
 }
 
 // crew has one worker, and serves no calls.

@@ -16,7 +16,7 @@ func TestEveryOperationAsEverybody(t *testing.T) {
 	want := map[string]access.Role{}
 	for role, ids := range map[access.Role]string{
 		0: "webhook.trigger callback health ready healthz readyz session.get session.open session.close auth.login auth.callback",
-		access.Viewer: `stream search queue schema.get template.list template.get pipeline.plan schedule.fires schedule.preview execution.logs.histogram execution.field.stream execution.compare execution.list execution.get execution.graph execution.field execution.steps execution.logs execution.stream execution.events execution.history execution.definition execution.why
+		access.Viewer: `stream search queue schema.get template.list template.get pipeline.plan schedule.fires schedule.preview execution.logs.histogram execution.field.stream execution.compare execution.stats execution.streams execution.streams.failures execution.list execution.get execution.graph execution.field execution.steps execution.logs execution.stream execution.events execution.history execution.definition execution.why
 			execution.retry.preview execution.restart.preview pipeline.list pipeline.validate pipeline.get pipeline.versions pipeline.version pipeline.matrix pipeline.diff schedule.list schedule.get
 			schedule.next schedule.firings webhook.list webhook.get event_trigger.list event_trigger.get approval.list approval.get action.list action.get module.list module.get steps.get metrics
 			metrics.prometheus me project.list project.get project.tags lesson.list lesson.get lesson.media lesson.media.options lesson.uploads lesson.usage project.usage pipeline.version.usage upload.get project.progress project.events worker.list plugin.list cluster.list cluster.get

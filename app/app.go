@@ -156,6 +156,8 @@ type App struct {
 	kube   *kubernetes
 	stored *storedClusters     // created clusters
 	line   func(store.LogLine) // writes a line of a step's log
+	// streams says where streams keep their files.
+	streams stream.Options
 
 	pool     *worker.Pool
 	queue    stepQueue
@@ -232,7 +234,7 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 	if a.Actions, a.client, err = actions(&o); err != nil {
 		return nil, err
 	}
-	a.services = o.kube.services
+	a.services, a.streams = o.kube.services, o.streamFiles()
 	keys, err := o.keyring()
 	if err != nil {
 		return nil, err

@@ -67,6 +67,9 @@ func (r *retention) Run(ctx context.Context) error {
 	}
 }
 
+// keepEnds is how long the counts of ended executions are kept, by hour.
+const keepEnds = 400 * 24 * time.Hour
+
 // runOnce removes data that is old at the time, batch by batch.
 func (r *retention) runOnce(ctx context.Context, now time.Time) (sum store.Removed, err error) {
 	before := func(d time.Duration) time.Time {
@@ -75,7 +78,7 @@ func (r *retention) runOnce(ctx context.Context, now time.Time) (sum store.Remov
 		}
 		return now.Add(-d)
 	}
-	what := store.Retention{Executions: before(r.keep.Executions), Logs: before(r.keep.Logs), Keys: before(r.keep.Keys), Audit: before(r.keep.Audit), Firings: before(r.keep.Firings), Blobs: r.uploads != nil}
+	what := store.Retention{Executions: before(r.keep.Executions), Logs: before(r.keep.Logs), Keys: before(r.keep.Keys), Audit: before(r.keep.Audit), Firings: before(r.keep.Firings), Ends: before(keepEnds), Blobs: r.uploads != nil}
 	for range retentionBatches {
 		removed, more, err := r.store.Prune(ctx, what)
 		sum.Executions += removed.Executions

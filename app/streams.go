@@ -1,6 +1,9 @@
 package app
 
 import (
+	"context"
+	"encoding/json"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,9 +20,6 @@ import (
 
 // streams registers the stream modules and their runner.
 func streams(r *action.Registry, client *outbound.Client, o Options) error {
-	if o.Checkpoints == "" {
-		o.Checkpoints = o.beside() + "-streams"
-	}
 	places := files.New(files.Options{HTTP: client, S3: o.S3, Admit: o.touch})
 	schemas := o.Schemas
 	if schemas.HTTP == nil {
@@ -30,10 +30,7 @@ func streams(r *action.Registry, client *outbound.Client, o Options) error {
 			schemas.Cache = filepath.Join(dir, "stepwell", "schemas")
 		}
 	}
-	so := stream.Options{Dir: o.Checkpoints}
-	if o.streams != nil {
-		so.Shared = o.streams
-	}
+	so := o.streamFiles()
 	if o.secrets != nil {
 		so.Secrets = o.secrets
 	}
@@ -44,4 +41,21 @@ func streams(r *action.Registry, client *outbound.Client, o Options) error {
 		modules = o.Replace(modules)
 	}
 	return stream.Register(r, so, modules...)
+}
+
+// streamFiles says where streams keep their files.
+func (o *Options) streamFiles() stream.Options {
+	so := stream.Options{Dir: o.Checkpoints}
+	if so.Dir == "" {
+		so.Dir = o.beside() + "-streams"
+	}
+	if o.streams != nil {
+		so.Shared = o.streams
+	}
+	return so
+}
+
+// StreamFailures gives the failure records of the streams of an execution (stream.Failures).
+func (a *App) StreamFailures(ctx context.Context, pipeline, execution string) iter.Seq2[json.RawMessage, error] {
+	return stream.Failures(ctx, a.streams, pipeline, execution)
 }

@@ -233,6 +233,7 @@ func (c *Conductor) prepare(l *live, now int64) error {
 	if l.create {
 		commit.Create = &l.row
 	}
+	before := l.row.Status
 	if l.fx.Changed || now-l.described >= describeEvery.Microseconds() {
 		l.described = now
 		c.describe(l, &commit)
@@ -248,6 +249,9 @@ func (c *Conductor) prepare(l *live, now int64) error {
 	}
 	if !l.fx.Spent.None() {
 		commit.Usage = l.row.Used(l.fx.Spent)
+	}
+	if l.row.Status.Terminal() && !before.Terminal() {
+		commit.Usage = append(commit.Usage, l.row.Ends(c.o.Owner))
 	}
 	l.outside = c.givenUp(l, now)
 	commit.Outside = l.outside

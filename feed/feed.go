@@ -107,6 +107,7 @@ type Hub struct {
 	once  sync.Once
 	ring  chan struct{} // there may be dirty topics
 	board *Board
+	flows flows
 
 	mu            sync.Mutex
 	topics        map[int64]*topic
@@ -122,7 +123,7 @@ func New(o Options) (*Hub, error) {
 		return nil, err
 	}
 	h := &Hub{o: o, pages: cache{budget: o.CacheBytes, pages: map[place]*entry{}}, reads: semaphore.NewWeighted(int64(o.Readers)),
-		stop: make(chan struct{}), ring: make(chan struct{}, 1), topics: map[int64]*topic{}, followers: map[int64][]*follower{}, ends: ends{nos: map[int64]struct{}{}}}
+		stop: make(chan struct{}), ring: make(chan struct{}, 1), topics: map[int64]*topic{}, followers: map[int64][]*follower{}, ends: ends{nos: map[int64]struct{}{}}, flows: flows{steps: map[int64]map[int32]*flow{}}}
 	h.board = newBoard(h)
 	return h, nil
 }

@@ -71,7 +71,8 @@ type Items struct {
 	Failed  int64 `json:"failed,omitempty"`
 	Dropped int64 `json:"dropped,omitempty"`
 	Skipped int64 `json:"skipped,omitempty"`
-	Total   int64 `json:"total,omitempty"` // how many there will be, if that is known
+	Total   int64 `json:"total,omitempty"`   // how many there will be, if that is known
+	Busy    int64 `json:"busy_ms,omitempty"` // how long it worked, without waiting for the steps around it
 }
 
 // CompleteData is the data of a complete message.

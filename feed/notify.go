@@ -54,6 +54,7 @@ func (h *Hub) Observe(u *conductor.Update) {
 // blocks.
 func (h *Hub) Progress(no int64, idx int32, fraction float64, note string, items *Items) {
 	t, followers := h.followed(no)
+	h.flowing(no, idx, items)
 	if t != nil {
 		t.recordNote(idx, ProgressData{Fraction: fraction, Note: note, Items: items})
 	}
@@ -67,6 +68,7 @@ func (h *Hub) find(no int64, ended bool) (*topic, []*follower) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if ended {
+		h.flows.forget(no)
 		h.ends.add(no)
 	} else if len(h.ends.nos) > 0 {
 		delete(h.ends.nos, no) // it was restarted

@@ -82,6 +82,7 @@ func (t *topic) heard(n Notice) {
 		t.observe(nil, n.Progress, maps.All(n.Keys))
 	}
 	for _, s := range n.Steps {
+		t.hub.flowing(t.no, s.Step, s.Items)
 		t.recordNote(s.Step, ProgressData{Fraction: s.Fraction, Note: s.Note, Items: s.Items})
 	}
 	if n.Events || n.Lines || n.Ended {

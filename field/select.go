@@ -219,7 +219,8 @@ type About struct {
 	Kind      string // as of nodes
 	Parent    string // key of the step that it is inside of; "": none
 	DependsOn []string
-	Attempts  int // that it may have; 0: unknown
+	Attempts  int    // that it may have; 0: unknown
+	Lead      string // of a stream step: key of the step that runs it, itself or another
 }
 
 // About returns what the plan of an execution says of steps, by their keys. What it returns is for one goroutine.
@@ -243,7 +244,13 @@ func (h *Hub) About(ctx context.Context, x *store.Execution) (func(key string) A
 		if step.Policy != nil && step.Body == nil {
 			out.Attempts = step.Policy.Retry.MaxAttempts
 		}
-		if before, ok := strings.CutSuffix(key, step.ID); ok && !b.single {
+		before, ok := strings.CutSuffix(key, step.ID)
+		if out.Lead = key; step.Stream == nil {
+			out.Lead = ""
+		} else if lead, led := step.Lead(); led && ok && int(lead) < len(b.graph.Steps) {
+			out.Lead = before + b.graph.Steps[lead].ID
+		}
+		if ok && !b.single {
 			for _, dep := range b.layout.Deps(p.node - b.first) {
 				out.DependsOn = append(out.DependsOn, before+b.graph.Steps[dep].ID)
 			}

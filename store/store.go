@@ -310,6 +310,8 @@ type Reader interface {
 	// UsageOf is the sum of what commits have added to a kind and id, the executions that are deleted by now included. A sum ends
 	// at 9e18. Nothing is no error.
 	UsageOf(ctx context.Context, kind, id string) (stepwell.Spending, error)
+	// UsageIn lists the sums of a kind with ids from one on and before another, in order of their bytes, at most limit.
+	UsageIn(ctx context.Context, kind, from, before string, limit int) ([]Used, error)
 }
 
 // Blobs keeps large outputs by content. CodeUnavailable says that the same call may succeed later (IsAway).

@@ -35,6 +35,11 @@ func (s *segment) build() []stage {
 			stages = append(stages, stage{n, d.run})
 		}
 	}
+	for n, f := range flows {
+		if n.counts.lanes = 1; f.many {
+			n.counts.lanes = int32(s.settings.Workers)
+		}
+	}
 	return stages
 }
 

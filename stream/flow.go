@@ -156,7 +156,10 @@ func (f *flow) feed(ctx context.Context, take func(*batch) bool) error {
 // apply runs the stage's work on a batch.
 func (f *flow) apply(ctx context.Context, b *batch) error {
 	if f.intake != nil {
-		if err := f.parseBatch(b); err != nil {
+		f.intake.counts.parsing.Add(1)
+		err := f.parseBatch(b)
+		f.intake.counts.parsing.Add(-1)
+		if err != nil {
 			return err
 		}
 	} else if err := f.in.merge(b); err != nil {
@@ -204,6 +207,8 @@ func (f *flow) parseBatch(b *batch) error {
 // modify lets a modifier change the items of a batch.
 func (f *flow) modify(ctx context.Context, n *node, b *batch) (err error) {
 	defer f.seg.rescue(n, &err)
+	n.counts.working.Add(1)
+	defer n.counts.working.Add(-1)
 	n.counts.in.Add(int64(len(b.items)))
 	m := n.opened.(Modifier)
 	kept, dropped := b.items[:0], int64(0)

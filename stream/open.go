@@ -141,7 +141,7 @@ func (s *segment) forget() error {
 	for _, n := range s.graph.nodes {
 		n.counts.failed.Store(0)
 	}
-	spool := &spool{path: s.base + spoolSuffix}
+	spool := &spool{path: s.base + spoolSuffix, live: s.resultBase() + liveSuffix}
 	err := errors.Join(s.spool.close(), s.checkpoint.reset(), spool.drop(), os.RemoveAll(s.data), os.MkdirAll(s.data, 0o700))
 	s.spool = spool
 	return err

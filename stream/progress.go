@@ -13,12 +13,13 @@ type counts struct {
 	in, out, failed, dropped, skipped atomic.Int64
 	made                              atomic.Int64 // by a source, before any check
 	total                             atomic.Int64 // that a source expects
+	load
 }
 
 // tally returns a step's reported counts.
 func (n *node) tally() action.Counts {
 	c := &n.counts
-	t := action.Counts{In: c.in.Load(), Out: max(c.out.Load(), 0), Failed: c.failed.Load(), Dropped: c.dropped.Load(), Skipped: c.skipped.Load(), Total: n.expected()}
+	t := action.Counts{In: c.in.Load(), Out: max(c.out.Load(), 0), Failed: c.failed.Load(), Dropped: c.dropped.Load(), Skipped: c.skipped.Load(), Total: n.expected(), Busy: n.counts.busy.Load() / int64(time.Millisecond)}
 	if n.root != nil && len(n.inputs) == 0 {
 		t.In = c.made.Load()
 	}
@@ -98,22 +99,30 @@ const reportEvery = 200 * time.Millisecond
 func (s *segment) watch(ctx context.Context) {
 	ticker := time.NewTicker(reportEvery)
 	defer ticker.Stop()
-	told := make([]action.Counts, len(s.graph.nodes))
-	for {
+	told, last := make([]action.Counts, len(s.graph.nodes)), time.Now()
+	for turn := 0; ; turn++ {
 		select {
 		case <-ticker.C:
-			s.reportCounts(told)
+			now := time.Now()
+			s.sample(now.Sub(last))
+			last = now
+			s.reportCounts(told, turn%busyEvery == 0)
 		case <-ctx.Done():
-			s.reportCounts(told)
+			s.reportCounts(told, true)
 			return
 		}
 	}
 }
 
-func (s *segment) reportCounts(told []action.Counts) {
+// reportCounts reports the counts that have changed since they were told; busy: how long a step worked is a change.
+func (s *segment) reportCounts(told []action.Counts, busy bool) {
 	for i, n := range s.graph.nodes {
 		now := n.tally()
-		if now == told[i] {
+		before := told[i]
+		if !busy {
+			before.Busy = now.Busy
+		}
+		if now == before {
 			continue
 		}
 		told[i] = now

@@ -122,6 +122,7 @@ var commonOutputs = []spec.Field{
 	{Name: "items_resumed", Type: spec.Integer, Doc: "How many had reached it before a crash or a failed attempt, after which the stream continued; absent when there was none."},
 	{Name: "items_not_found", Type: spec.Integer, Doc: "Of a source, in a retry: how many items that failed before it no longer has."},
 	{Name: "not_found", Type: spec.Array, Doc: "The first ten of those items, with their place in the source, the step where they failed and the reason."},
+	{Name: "busy_seconds", Type: spec.Number, Doc: "For how much of that time it worked, without waiting for the steps around it; looked at five times a second. Of a module that works on several items at once, the mean of its workers."},
 	{Name: "duration_seconds", Type: spec.Number, Doc: "How long it ran."},
 }
 
@@ -131,7 +132,7 @@ func (n *node) describe() map[string]any {
 		return n.done.Outputs
 	}
 	r := n.result()
-	out := map[string]any{"items_in": r.In, "items_out": r.Out, "items_failed": r.Failed, "items_dropped": r.Dropped, "items_skipped": r.Skipped, "duration_seconds": r.Duration}
+	out := map[string]any{"items_in": r.In, "items_out": r.Out, "items_failed": r.Failed, "items_dropped": r.Dropped, "items_skipped": r.Skipped, "busy_seconds": float64(r.Busy) / 1000, "duration_seconds": r.Duration}
 	if n.root != nil {
 		out["items_not_found"] = n.missing
 	}
@@ -195,7 +196,7 @@ func (s *segment) writeResult(ctx context.Context, err error) error {
 	werr := durable.WriteFile(base+".json", func(w *os.File) error {
 		return json.NewEncoder(w).Encode(&r)
 	})
-	if werr != nil {
+	if werr = errors.Join(werr, remove(base+liveSuffix)); werr != nil {
 		return werr
 	}
 	return s.tellAll(ctx, err)

@@ -52,7 +52,7 @@ func (s *segment) lock() (unlock func(), err error) {
 	if lock, err = lockCheckpoint(s.base + ".ckpt"); err != nil {
 		return nil, err
 	}
-	s.spool = &spool{path: s.base + spoolSuffix}
+	s.spool = &spool{path: s.base + spoolSuffix, live: s.resultBase() + liveSuffix}
 	s.data = s.base + ".data"
 	return func() { _ = lock.Unlock() }, nil // the lock ends with the file in any case
 }
@@ -67,7 +67,7 @@ func (s *segment) attempt(ctx, flow context.Context) error {
 		}
 	}
 	err = s.finish(ctx, err)
-	s.reportCounts(make([]action.Counts, len(s.graph.nodes)))
+	s.reportCounts(make([]action.Counts, len(s.graph.nodes)), true)
 	if cerr := s.spool.close(); err == nil {
 		err = cerr
 	}

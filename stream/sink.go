@@ -18,13 +18,16 @@ type drain struct {
 // run writes batches to their end, and has them made durable from time to time.
 func (d *drain) run(ctx context.Context) (err error) {
 	defer d.seg.recordDuration(d.node)
+	defer d.node.counts.working.Store(0)
 	defer d.seg.rescue(d.node, &err)
 	sink := d.node.opened.(Sink)
 	ticker := time.NewTicker(d.seg.interval)
 	defer ticker.Stop()
 	last := time.Now()
 	for {
+		d.node.counts.working.Store(0)
 		b, what := d.in.next(ctx, ticker.C)
+		d.node.counts.working.Store(1)
 		switch what {
 		case stopped:
 			return context.Cause(ctx)

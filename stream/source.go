@@ -46,6 +46,8 @@ type intake struct {
 // run reads the source to its end.
 func (s *intake) run(ctx context.Context) (err error) {
 	defer s.seg.recordDuration(s.node)
+	s.node.counts.reads.Store(true)
+	defer s.node.counts.reads.Store(false)
 	s.ctx = ctx
 	s.seq, s.read = s.root.watermark.Seq, s.root.watermark.Read
 	s.node.counts.skipped.Add(s.read)
@@ -95,7 +97,9 @@ func (s *intake) source(ctx context.Context) (err error) {
 // taken gives the items of the steps before. It ends early when the context is done; then so do the methods of Out.
 func (s *intake) taken(yield func(*Item) bool) {
 	for {
+		s.node.counts.working.Add(1)
 		b, what := s.in.next(s.ctx, nil)
+		s.node.counts.working.Add(-1)
 		if what != arrived || s.in.merge(b) != nil {
 			return
 		}
@@ -205,7 +209,9 @@ func (s *intake) flush() error {
 	b := s.batch
 	s.renew()
 	s.sent = time.Now()
+	s.node.counts.working.Add(1)
 	_, err := s.out.edges[0].deliver(s.ctx, b)
+	s.node.counts.working.Add(-1)
 	return err
 }
 

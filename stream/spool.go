@@ -17,6 +17,7 @@ import (
 // is made with the first of them.
 type spool struct {
 	path  string
+	live  string           // a second name while the segment runs; "": none
 	known map[[16]byte]int // records without a place from before the stream was cut off; see add
 
 	mu    sync.Mutex
@@ -68,6 +69,9 @@ func (s *spool) open(flags int) error {
 		return err
 	}
 	s.file, s.out = f, bufio.NewWriterSize(f, 64<<10)
+	if s.live != "" && remove(s.live) == nil && os.MkdirAll(filepath.Dir(s.live), 0o755) == nil {
+		_ = os.Link(s.path, s.live) // without links the records are seen at the segment's end
+	}
 	return nil
 }
 
@@ -177,5 +181,8 @@ func (s *spool) retain(line []byte, cursors map[int]cursorNote, done map[string]
 
 // drop begins with an empty spool.
 func (s *spool) drop() error {
+	if s.live != "" {
+		return errors.Join(remove(s.path), remove(s.live))
+	}
 	return remove(s.path)
 }

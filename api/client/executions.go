@@ -69,6 +69,16 @@ func (c *Client) Compare(ctx context.Context, f api.CompareExecutions) (*api.Com
 	return get[api.Comparison](ctx, c, at("executions", f.ID, "compare", f.Other), queryOf(f))
 }
 
+// Streams shows the streams of the execution f.ID.
+func (c *Client) Streams(ctx context.Context, f api.ListStreams) (*api.StreamList, error) {
+	return get[api.StreamList](ctx, c, at("executions", f.ID, "streams"), queryOf(f))
+}
+
+// StreamFailures groups the failed items of the streams of the execution f.ID.
+func (c *Client) StreamFailures(ctx context.Context, f api.ListStreamFailures) (*api.FailureGroups, error) {
+	return get[api.FailureGroups](ctx, c, at("executions", f.ID, "streams", "failures"), queryOf(f))
+}
+
 // LogHistogram counts the log lines of the execution that f.ID names.
 func (c *Client) LogHistogram(ctx context.Context, f api.GetLogHistogram) (*api.LogHistogram, error) {
 	return get[api.LogHistogram](ctx, c, at("executions", f.ID, "logs", "histogram"), queryOf(f))

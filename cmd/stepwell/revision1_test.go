@@ -284,7 +284,7 @@ func timeless(v any) any {
 	case map[string]any:
 		for key, member := range v {
 			switch key {
-			case "duration_seconds", "waited_seconds", "until", "decided_at", "manifest", "started_at", "ended_at", "workflow_id",
+			case "duration_seconds", "busy_seconds", "busy_ms", "waited_seconds", "until", "decided_at", "manifest", "started_at", "ended_at", "workflow_id",
 				"summary", "items_in", "items_out", "items_skipped", "rows", "execution_time_seconds", "duration", "timestamp":
 				delete(v, key)
 			default:

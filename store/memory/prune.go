@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/store"
 )
 
@@ -37,6 +38,11 @@ func (s *Store) Prune(ctx context.Context, r store.Retention) (removed store.Rem
 			return k.kind == store.KindFirings && o.Updated.Before(r.Firings)
 		})
 		removed.Firings = int64(before - len(s.objects))
+	}
+	if !r.Ends.IsZero() {
+		maps.DeleteFunc(s.usage, func(key [2]string, _ stepwell.Spending) bool {
+			return key[0] == store.UsageOfEnds && key[1] < store.EndsFrom(r.Ends)
+		})
 	}
 	s.mu.Unlock()
 	if (r.Blobs || !r.Executions.IsZero()) && !more {

@@ -215,6 +215,20 @@ func (s *Store) UsageOf(_ context.Context, kind, id string) (stepwell.Spending, 
 	return s.usage[[2]string{kind, id}], nil
 }
 
+// UsageIn implements store.Reader.
+func (s *Store) UsageIn(_ context.Context, kind, from, before string, limit int) ([]store.Used, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	var out []store.Used
+	for key, sum := range s.usage {
+		if key[0] == kind && key[1] >= from && key[1] < before {
+			out = append(out, store.Used{Kind: kind, ID: key[1], Spending: sum})
+		}
+	}
+	slices.SortFunc(out, func(a, b store.Used) int { return cmp.Compare(a.ID, b.ID) })
+	return out[:min(len(out), limit)], nil
+}
+
 // Totals implements store.Keeper.
 func (s *Store) Totals(_ context.Context, since time.Time) (*store.Totals, error) {
 	s.mu.RLock()

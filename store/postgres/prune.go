@@ -32,7 +32,7 @@ func (s *Store) Prune(ctx context.Context, r store.Retention) (removed store.Rem
 	for _, kind := range []struct {
 		before time.Time
 		remove func(int64) error
-	}{{r.Executions, p.executions}, {r.Logs, p.logs}, {r.Keys, p.keys}, {r.Audit, p.audit}, {r.Firings, p.firings}} {
+	}{{r.Executions, p.executions}, {r.Logs, p.logs}, {r.Keys, p.keys}, {r.Audit, p.audit}, {r.Firings, p.firings}, {r.Ends, p.ends}} {
 		if !kind.before.IsZero() {
 			p.errs = append(p.errs, kind.remove(kind.before.UnixMicro()))
 		}

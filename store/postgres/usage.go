@@ -2,6 +2,9 @@ package postgres
 
 import (
 	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/store"
@@ -33,4 +36,34 @@ func (b *batch) usageRows(c *store.Commit) {
 func (s *Store) UsageOf(ctx context.Context, kind, id string) (u stepwell.Spending, err error) {
 	_, err = s.one(ctx, []any{&u.InputTokens, &u.OutputTokens, &u.AudioMillis, &u.Cost}, `SELECT input, output, audio, cost FROM usage WHERE kind = $1 AND id = $2`, kind, encode(id))
 	return u, err
+}
+
+// UsageIn lists sums of usage in order of their ids.
+func (s *Store) UsageIn(ctx context.Context, kind, from, before string, limit int) ([]store.Used, error) {
+	rows, err := s.pool.Query(ctx, `SELECT id, input, output, audio, cost FROM usage WHERE kind = $1 AND id >= $2 AND id < $3 ORDER BY id LIMIT $4`, kind, encode(from), encode(before), limit)
+	if err != nil {
+		return nil, fault("read", err)
+	}
+	var out []store.Used
+	u := store.Used{Kind: kind}
+	_, err = pgx.ForEachRow(rows, []any{&u.ID, &u.InputTokens, &u.OutputTokens, &u.AudioMillis, &u.Cost}, func() error {
+		v := u
+		v.ID = decode(u.ID)
+		out = append(out, v)
+		return nil
+	})
+	return out, fault("read", err)
+}
+
+// ends removes one batch of counts of executions that ended long ago.
+func (p *pruning) ends(before int64) error {
+	var n int64
+	err := p.change(func(tx pgx.Tx) error {
+		tag, err := tx.Exec(p.ctx, `DELETE FROM usage WHERE kind = 'ended' AND id IN (SELECT id FROM usage WHERE kind = 'ended' AND id < $1 ORDER BY id LIMIT $2)`,
+			store.EndsFrom(time.UnixMicro(before)), pruneRows)
+		n = tag.RowsAffected()
+		return err
+	})
+	p.more = p.more || n == pruneRows
+	return err
 }

@@ -54,6 +54,9 @@ func (w *writer) commits(commits []store.Commit) error {
 	if err := w.stepRows(commits); err != nil {
 		return err
 	}
+	if err := w.usage(commits); err != nil {
+		return err
+	}
 	for i := range commits {
 		for _, f := range commits[i].Forget {
 			if err := w.forgetMemos(commits[i].Execution, f); err != nil {

@@ -80,6 +80,7 @@ func (s *Store) checkVersion(ctx context.Context, db *sql.DB) error {
 	}
 	if have < 13 { // nothing has been summed
 		s.sql["usage_of"] = "SELECT 0, 0, 0, 0 WHERE ?1 IS NULL AND ?2 IS NULL"
+		s.sql["usage_in"] = "SELECT '', 0, 0, 0, 0 WHERE ?1 IS NULL AND ?2 IS NULL AND ?3 IS NULL LIMIT ?4"
 	}
 	if have < 15 {
 		for _, name := range []string{"logs_loud", "logs_loud_tail", "log_spans"} {

@@ -29,7 +29,7 @@ func (s *Store) Prune(ctx context.Context, r store.Retention) (removed store.Rem
 	for _, kind := range []struct {
 		before time.Time
 		remove func(int64) error
-	}{{r.Executions, p.removeExecutions}, {r.Logs, p.removeLogs}, {r.Keys, p.removeKeys}, {r.Audit, p.removeAudit}, {r.Firings, p.removeFirings}} {
+	}{{r.Executions, p.removeExecutions}, {r.Logs, p.removeLogs}, {r.Keys, p.removeKeys}, {r.Audit, p.removeAudit}, {r.Firings, p.removeFirings}, {r.Ends, p.removeEnds}} {
 		if !kind.before.IsZero() {
 			p.errs = append(p.errs, kind.remove(kind.before.UnixMicro()))
 		}
@@ -209,6 +209,17 @@ func (p *pruning) removeAudit(before int64) error {
 
 func (p *pruning) removeFirings(before int64) error {
 	return p.removeOld("prune_firings", before, &p.removed.Firings)
+}
+
+// removeEnds removes one batch of counts of executions that ended long ago.
+func (p *pruning) removeEnds(before int64) error {
+	var n int64
+	err := p.change(func(w *writer) (err error) {
+		n, err = w.change("prune_ends", store.EndsFrom(time.UnixMicro(before)), pruneRows)
+		return err
+	})
+	p.more = p.more || n == pruneRows
+	return err
 }
 
 // removeOld removes one batch of rows from before a time.

@@ -9,10 +9,9 @@ import (
 	"github.com/stepwell/stepwell/store"
 )
 
-// usage adds what the attempts of a commit have used.
-func (w *writer) usage(c *store.Commit) error {
-	for i := range c.Usage {
-		u := &c.Usage[i]
+// usage adds what the attempts of commits have used, each sum once.
+func (w *writer) usage(commits []store.Commit) error {
+	for _, u := range mergeUsage(commits) {
 		if err := w.run("usage_add", u.Kind, u.ID, u.InputTokens, u.OutputTokens, u.AudioMillis, u.Cost); err != nil {
 			return err
 		}
@@ -27,4 +26,31 @@ func (s *Store) UsageOf(ctx context.Context, kind, id string) (u stepwell.Spendi
 		err = nil
 	}
 	return u, fault("read "+s.path, err)
+}
+
+// UsageIn lists sums of usage in order of their ids.
+func (s *Store) UsageIn(ctx context.Context, kind, from, before string, limit int) ([]store.Used, error) {
+	return list(ctx, s, func(rows *sql.Rows, u *store.Used) error {
+		u.Kind = kind
+		return rows.Scan(&u.ID, &u.InputTokens, &u.OutputTokens, &u.AudioMillis, &u.Cost)
+	}, s.sql["usage_in"], kind, from, before, limit)
+}
+
+// mergeUsage merges the sums of commits, so that a batch writes each of its rows once.
+func mergeUsage(commits []store.Commit) []store.Used {
+	var out []store.Used
+	at := map[[2]string]int{}
+	for i := range commits {
+		for _, u := range commits[i].Usage {
+			key := [2]string{u.Kind, u.ID}
+			n, there := at[key]
+			if !there {
+				n = len(out)
+				at[key] = n
+				out = append(out, store.Used{Kind: u.Kind, ID: u.ID})
+			}
+			out[n].Spending = out[n].Plus(u.Spending)
+		}
+	}
+	return out
 }

@@ -6,7 +6,7 @@ import (
 )
 
 // writeOptional writes the parts that most commits lack: reports of running and spawned steps, waits, uses of blobs, outbox, work
-// outside, taken signals. A commit without them costs two searches of its log and a check of each row.
+// outside, taken signals. Sums of usage are written for all commits at once. A commit without them costs two searches of its log and a check of each row.
 func (w *writer) writeOptional(c *store.Commit) error {
 	if err := w.reported(c); err != nil {
 		return err
@@ -37,9 +37,6 @@ func (w *writer) writeOptional(c *store.Commit) error {
 		if err := w.run("signal_take", c.Execution, key); err != nil {
 			return err
 		}
-	}
-	if err := w.usage(c); err != nil {
-		return err
 	}
 	return w.counts(c)
 }

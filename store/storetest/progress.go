@@ -282,6 +282,38 @@ var progress = []promise{
 }
 
 var usages = []promise{
+	{"ends of executions are counted by hour and read by range, until retention removes old ones", func(f *fixture) {
+		hour := time.UnixMicro(at(0)).UTC().Truncate(time.Hour)
+		ended := func(after time.Duration, workflow string, cost int64) store.Used {
+			x := store.Execution{Origin: store.Origin{Workflow: workflow}, Status: stepwell.ExecutionCompleted, Started: hour.Add(after - time.Second), Ended: hour.Add(after)}
+			x.Progress.Cost = cost
+			return x.Ends(1)
+		}
+		in := func(from, before time.Duration, limit int) (list []string) {
+			f.Helper()
+			sums, err := f.UsageIn(f.Context(), store.UsageOfEnds, store.EndsFrom(hour.Add(from)), store.EndsFrom(hour.Add(before)), limit)
+			f.must(err)
+			for _, u := range sums {
+				g, err := store.ReadEnds(u.ID)
+				f.must(err)
+				list = append(list, fmt.Sprintf("%s %v %d cost %d", g.Workflow, g.Hour.Sub(hour), u.InputTokens, u.Cost))
+			}
+			return list
+		}
+		f.begin(1, 2)
+		one, two := f.next(1, 2), f.next(2, 2)
+		one.Usage = []store.Used{ended(time.Minute, "b", 5), {Kind: store.UsageOfProject, ID: store.EndsFrom(hour), Spending: stepwell.Spending{Cost: 1}}}
+		two.Usage = []store.Used{ended(2*time.Minute, "b", 7), ended(2*time.Minute, "a", 0), ended(59*time.Minute, "", 0), ended(time.Hour, "b", 1)}
+		f.commit(one, two)
+		equal(f, "the hour", in(0, time.Hour, 10), []string{"a 0s 1 cost 0", "b 0s 2 cost 12", " 0s 1 cost 0"})
+		equal(f, "two of it", in(0, time.Hour, 2), []string{"a 0s 1 cost 0", "b 0s 2 cost 12"})
+		equal(f, "the next hour", in(time.Hour, 2*time.Hour, 10), []string{"b 1h0m0s 1 cost 1"})
+		f.prune(store.Retention{Ends: hour.Add(time.Hour)})
+		equal(f, "what is left", in(0, 2*time.Hour, 10), []string{"b 1h0m0s 1 cost 1"})
+		u, err := f.UsageOf(f.Context(), store.UsageOfProject, store.EndsFrom(hour))
+		f.must(err)
+		equal(f, "another kind", u.Cost, int64(1))
+	}},
 	{"what commits have used is summed by kind and id, each commit once, and outlives the execution", func(f *fixture) {
 		used := func(kind, id string, input, cost int64) store.Used {
 			return store.Used{Kind: kind, ID: id, Spending: stepwell.Spending{Cost: cost, Usage: stepwell.Usage{InputTokens: input, OutputTokens: 2 * input, AudioMillis: 3}}}

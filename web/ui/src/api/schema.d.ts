@@ -636,6 +636,40 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/executions/{execution_id}/streams": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Shows the streams of an execution: items and rates of each module, and which one is the bottleneck */
+        get: operations["execution.streams"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/executions/{execution_id}/streams/failures": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Groups the failed items of an execution by module and message, with examples */
+        get: operations["execution.streams.failures"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/executions/{execution_id}/why": {
         parameters: {
             query?: never;
@@ -1821,6 +1855,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/stats/executions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Tells how executions ended by hour or day: counts by outcome, times of 50, 95 and 99 percent, cost */
+        get: operations["execution.stats"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/stream": {
         parameters: {
             query?: never;
@@ -2477,6 +2528,11 @@ export interface components {
              */
             to: string;
         };
+        Bottleneck: {
+            /** @description Why it is that one, in words. */
+            reason: string;
+            step_id: string;
+        };
         /**
          * @example {
          *       "action_type": "util.log",
@@ -2692,6 +2748,8 @@ export interface components {
         };
         Counts: {
             /** Format: int64 */
+            busy_ms?: number;
+            /** Format: int64 */
             items_dropped: number;
             /** Format: int64 */
             items_failed: number;
@@ -2793,6 +2851,38 @@ export interface components {
             name: string;
             /** @description any: not known. */
             type: string;
+        };
+        EndedBucket: {
+            /** Format: int64 */
+            cancelled: number;
+            /** Format: int64 */
+            completed: number;
+            /** Format: int64 */
+            completed_with_failures: number;
+            /** @example 0.0125 */
+            cost: string;
+            /**
+             * Format: int64
+             * @description All of them. One that is restarted in place counts at each of its ends.
+             */
+            ended: number;
+            /** Format: int64 */
+            failed: number;
+            /** Format: date-time */
+            from: string | null;
+            /**
+             * Format: double
+             * @description Half of those that completed, with failures or not, took at most that long. From bins that are longer by a factor of 1.41 each, so up to that much too long. Missing: none completed.
+             */
+            p50_seconds?: number;
+            /** Format: double */
+            p95_seconds?: number;
+            /** Format: double */
+            p99_seconds?: number;
+            /** @description With group=pipeline; empty for those of no stored pipeline. */
+            pipeline_id?: string;
+            /** Format: int64 */
+            timed_out: number;
         };
         Event: {
             /**
@@ -3148,6 +3238,46 @@ export interface components {
             execution_id: string;
             status: string;
         };
+        ExecutionStats: {
+            /** @enum {string} */
+            bucket: "hour" | "day";
+            /** @description In order of time, then of pipelines. Those in which nothing ended are left out. */
+            buckets: components["schemas"]["EndedBucket"][];
+            /** @description False: there are more counts than one request reads, and the last buckets are missing. Ask for less time. */
+            complete: boolean;
+            /**
+             * Format: date-time
+             * @description Where the first bucket begins.
+             */
+            from: string | null;
+            /**
+             * Format: date-time
+             * @description Where the last one ends.
+             */
+            to: string | null;
+        };
+        FailureGroup: {
+            /** Format: int64 */
+            count: number;
+            error_type: string;
+            /** @description The first three. */
+            examples: components["schemas"]["ItemFailure"][];
+            /** @description With # for numbers and … for what is quoted, as these differ. */
+            message: string;
+            step_id: string;
+        };
+        FailureGroups: {
+            /** @description False: there are more failures, or more different ones, than one request reads; the numbers are those of the first 500,000. */
+            complete: boolean;
+            /**
+             * Format: int64
+             * @description How many failures were read.
+             */
+            failures: number;
+            /** @description The largest first. */
+            groups: components["schemas"]["FailureGroup"][];
+            next_cursor?: string;
+        };
         Field: {
             default?: unknown;
             description?: string;
@@ -3414,6 +3544,16 @@ export interface components {
             /** Format: int64 */
             fires: number;
         };
+        ItemFailure: {
+            collection_id?: string;
+            /** @description Where it is: file, line, url, field, schema, as far as that is known. */
+            context?: unknown;
+            error_type: string;
+            item_id: string;
+            message: string;
+            step_id: string;
+            timestamp: string;
+        };
         Items: {
             /**
              * Format: int64
@@ -3437,6 +3577,14 @@ export interface components {
              * @description Done in an earlier run.
              */
             skipped: number;
+        };
+        ItemStream: {
+            /** @description Missing when nothing says which module it is: before the first looks at them, or of a stream that was over in less. */
+            bottleneck?: components["schemas"]["Bottleneck"];
+            /** @description The step that runs them: the first source. */
+            id: string;
+            /** @description Each behind those whose items it takes. */
+            modules: components["schemas"]["StreamModule"][];
         };
         Job: {
             /** @description What it starts. Defaults to the stored pipeline whose id is job_id. What a change leaves out stays as it was while it starts the same. */
@@ -3750,6 +3898,8 @@ export interface components {
             stopped_by?: string;
         };
         MemberProgress: {
+            /** Format: int64 */
+            busy_ms?: number;
             /** Format: double */
             fraction?: number;
             id: string;
@@ -4918,6 +5068,47 @@ export interface components {
             step_key: string;
             step_name: string;
             worker_id: string | null;
+        };
+        StreamList: {
+            next_cursor?: string;
+            /** @description In the order of their steps. Those of iterations that have not begun are missing. */
+            streams: components["schemas"]["ItemStream"][];
+        };
+        StreamModule: {
+            /**
+             * Format: int64
+             * @description Items that the step before has passed on and that it has not taken yet, while it runs. Missing behind several steps.
+             */
+            buffered?: number;
+            /**
+             * Format: double
+             * @description Of the last seconds; after the end, of its whole run.
+             */
+            in_per_second?: number;
+            /** Format: int32 */
+            index: number;
+            /** @description The steps whose items it takes. */
+            inputs: string[];
+            /** @description So far, in this attempt; missing before its first report, and while it runs on a node that this one does not follow. */
+            items?: components["schemas"]["Items"];
+            module: string;
+            /** Format: double */
+            out_per_second?: number;
+            /** @enum {string} */
+            role: "source" | "modifier" | "sink";
+            /** @enum {string} */
+            status: "pending" | "queued" | "running" | "retrying" | "waiting" | "completed" | "failed" | "skipped" | "cancelled" | "timed_out";
+            step_id: string;
+            /**
+             * Format: int64
+             * @description How many items will come, while that is known.
+             */
+            total?: number;
+            /**
+             * Format: double
+             * @description The share of its time in which it worked, 0 to 1, without waiting for the modules around it: of the last seconds, after the end of its whole run. Modules that run on several items at once share it.
+             */
+            working?: number;
         };
         Template: {
             name: string;
@@ -6873,6 +7064,65 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["StepList"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    "execution.streams": {
+        parameters: {
+            query?: {
+                cursor?: string;
+                /** @description Modules on a page, about: a stream that begins on it is whole, up to 1,000 modules. */
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                /** @description UUID of the execution, or a beginning of it that no other has (8 characters or more). */
+                execution_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            "4XX": components["responses"]["Failure"];
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StreamList"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    "execution.streams.failures": {
+        parameters: {
+            query?: {
+                cursor?: string;
+                limit?: number;
+                /** @description Only failures of the module with this id in the pipeline. */
+                step_id?: string;
+            };
+            header?: never;
+            path: {
+                /** @description UUID of the execution, or a beginning of it that no other has (8 characters or more). */
+                execution_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            "4XX": components["responses"]["Failure"];
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FailureGroups"];
                 };
             };
             default: components["responses"]["Failure"];
@@ -9301,6 +9551,38 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    "execution.stats": {
+        parameters: {
+            query?: {
+                bucket?: "hour" | "day";
+                /** @description Defaults to 14 days before to, for hours to a day before it. */
+                from?: string;
+                /** @description pipeline: a bucket for each pipeline. */
+                group?: "none" | "pipeline";
+                /** @description Only executions of this stored pipeline. */
+                pipeline_id?: string;
+                /** @description Defaults to now. Days and hours are whole, in UTC. */
+                to?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            "4XX": components["responses"]["Failure"];
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ExecutionStats"];
+                };
             };
             default: components["responses"]["Failure"];
         };

@@ -19,6 +19,7 @@ import { PageContext, tabs, type PageState, type Tab } from "./page"
 import { Replay, versionOf } from "./Replay"
 import { Side } from "./Side"
 import { StepTable } from "./StepTable"
+import { Streams } from "./Streams"
 import { Why } from "./Why"
 import "./execution.css"
 
@@ -61,7 +62,7 @@ function Page({ x, tab }: { x: Schemas["ExecutionDetail"]; tab: string }) {
         <Counts />
         {x.error && step === undefined && at === undefined && <Failure of={x} />}
         <nav className="tabs x-tabs" aria-label="Views">
-          {tabs.map((t) => <a key={t} href={`executions/${id}/${t}`} aria-current={t === shown ? "page" : undefined} onClick={(e) => { if (!e.metaKey && !e.ctrlKey) { e.preventDefault(); goTo(t, { z: undefined }) } }}>{t}</a>)}
+          {tabs.filter((t) => t !== "streams" || shown === t || graph.data?.nodes.some((n) => n.kind === "stream")).map((t) => <a key={t} href={`executions/${id}/${t}`} aria-current={t === shown ? "page" : undefined} onClick={(e) => { if (!e.metaKey && !e.ctrlKey) { e.preventDefault(); goTo(t, { z: undefined }) } }}>{t}</a>)}
           <a href={`executions/${id}/log`} onClick={(e) => { if (!e.metaKey && !e.ctrlKey) { e.preventDefault(); goTo("log") } }}>log</a>
         </nav>
         <div className="x-body">
@@ -71,6 +72,7 @@ function Page({ x, tab }: { x: Schemas["ExecutionDetail"]; tab: string }) {
             {shown === "fan" && <FanTab />}
             {shown === "table" && <StepTable />}
             {shown === "events" && <Events />}
+            {shown === "streams" && <Streams />}
           </div>
           {step !== undefined && <Side key={step} step={step} />}
         </div>

@@ -41,6 +41,7 @@ export interface Live {
 }
 
 const beatEvery = 300 // ms
+const itemsEvery = 1000 // ms, of streams
 
 /** useLiveExecution follows an execution that has not ended, and has what is shown of it asked for again. */
 export function useLiveExecution(id: string, status: string | undefined): Live {
@@ -56,6 +57,13 @@ export function useLiveExecution(id: string, status: string | undefined): Live {
         void queries.invalidateQueries({ queryKey: ["execution", id, "live"] })
       }, beatEvery)
     }
+    let flowing: ReturnType<typeof setTimeout> | undefined
+    const items = () => {
+      flowing ??= setTimeout(() => {
+        flowing = undefined
+        for (const what of ["streams", "stream failures"]) void queries.invalidateQueries({ queryKey: ["execution", id, "live", what] })
+      }, itemsEvery)
+    }
     const whole = () => void queries.invalidateQueries({ queryKey: ["execution", id, "detail"] })
     const stop = follow(id, {
       since: "latest",
@@ -67,11 +75,13 @@ export function useLiveExecution(id: string, status: string | undefined): Live {
       onMessage: (m) => {
         if (m.type === "complete" || (m.type === "status" && m.data.step_id === null)) whole()
         if (m.type === "status" || m.type === "complete") beat()
+        if (m.type === "progress" && m.data.items) items()
       },
     })
     return () => {
       stop()
       clearTimeout(timer)
+      clearTimeout(flowing)
       // What came with the last messages is still asked for.
       void queries.invalidateQueries({ queryKey: ["execution", id, "live"] })
       set((l) => ({ ...l, beat: l.beat + 1 }))

@@ -6,7 +6,7 @@ import type { FieldState } from "./field"
 import type { Names } from "../../field/names"
 import type { Search } from "../../url"
 
-export const tabs = ["graph", "waterfall", "fan", "table", "events"] as const
+export const tabs = ["graph", "waterfall", "fan", "table", "events", "streams"] as const
 export type Tab = (typeof tabs)[number]
 
 export interface PageState {

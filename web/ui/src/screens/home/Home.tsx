@@ -9,6 +9,7 @@ import { Loaded } from "../../parts/Loading"
 import { StateMark } from "../../parts/State"
 import { useApprovals } from "../approvals/decide"
 import { RunDialog } from "../run/RunDialog"
+import { Ended } from "./Ended"
 import { example } from "./example"
 import { NeedsYou, NextFires, Recent } from "./Panels"
 
@@ -31,6 +32,7 @@ export default function Home() {
               <NeedsYou />
               <NextFires />
             </div>
+            <Ended />
             <Recent executions={executions} />
           </>
         )}

@@ -8,6 +8,7 @@ import { Rows } from "../../parts/Rows"
 import { StateMark } from "../../parts/State"
 import { lookOf } from "../../states"
 import { columns } from "../executions/columns"
+import { Ended } from "../home/Ended"
 import type { Stored } from "./Pipeline"
 import { DocumentText } from "./Text"
 
@@ -29,6 +30,7 @@ export function Overview({ p }: { p: Stored }) {
           )}
         </Loaded>
       </section>
+      <Ended pipeline={p.pipeline_id} />
       <Loaded of={active} lines={8}>
         {(v) => (
           <>

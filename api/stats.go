@@ -1,0 +1,153 @@
+package api
+
+import (
+	"context"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/resource"
+	"github.com/stepwell/stepwell/store"
+)
+
+// ExecutionStats are how executions ended, by time.
+type ExecutionStats struct {
+	Bucket   string        `json:"bucket" enum:"hour,day"`
+	From     Time          `json:"from" doc:"Where the first bucket begins."`
+	To       Time          `json:"to" doc:"Where the last one ends."`
+	Complete bool          `json:"complete" doc:"False: there are more counts than one request reads, and the last buckets are missing. Ask for less time."`
+	Buckets  []EndedBucket `json:"buckets" nullable:"false" doc:"In order of time, then of pipelines. Those in which nothing ended are left out."`
+}
+
+// EndedBucket is the executions that ended in an hour or a day (UTC).
+type EndedBucket struct {
+	From         Time     `json:"from"`
+	Pipeline     *string  `json:"pipeline_id,omitempty" doc:"With group=pipeline; empty for those of no stored pipeline."`
+	Ended        int64    `json:"ended" doc:"All of them. One that is restarted in place counts at each of its ends."`
+	Completed    int64    `json:"completed"`
+	WithFailures int64    `json:"completed_with_failures"`
+	Failed       int64    `json:"failed"`
+	TimedOut     int64    `json:"timed_out"`
+	Cancelled    int64    `json:"cancelled"`
+	P50          *float64 `json:"p50_seconds,omitempty" doc:"Half of those that completed, with failures or not, took at most that long. From bins that are longer by a factor of 1.41 each, so up to that much too long. Missing: none completed."`
+	P95          *float64 `json:"p95_seconds,omitempty"`
+	P99          *float64 `json:"p99_seconds,omitempty"`
+	Cost         Money    `json:"cost"`
+	bins         map[int]int64
+}
+
+// AskStats says which executions are counted.
+type AskStats struct {
+	Bucket   string    `query:"bucket" enum:"hour,day" default:"day"`
+	Group    string    `query:"group" enum:"none,pipeline" default:"none" doc:"pipeline: a bucket for each pipeline."`
+	Pipeline string    `query:"pipeline_id" maxLength:"100" doc:"Only executions of this stored pipeline."`
+	From     time.Time `query:"from" doc:"Defaults to 14 days before to, for hours to a day before it."`
+	To       time.Time `query:"to" doc:"Defaults to now. Days and hours are whole, in UTC."`
+}
+
+// Bounds of one request.
+const (
+	mostCounts  = 100_000
+	mostBuckets = 5_000
+	longestDays = 400
+)
+
+func (s *server) stats(ctx context.Context, in *AskStats) (*answer[ExecutionStats], error) {
+	size, back := 24*time.Hour, 14
+	if in.Bucket == "hour" {
+		size, back = time.Hour, 24
+	}
+	to := in.To
+	if to.IsZero() {
+		to = time.Now()
+	}
+	from := in.From
+	if from.IsZero() {
+		from = to.Add(-time.Duration(back-1) * size)
+	}
+	from, to = from.UTC().Truncate(size), to.UTC().Add(size-1).Truncate(size)
+	if !from.Before(to) || to.Sub(from) > longestDays*24*time.Hour {
+		return nil, stepwell.Invalid("counts are kept for 400 days", "from has to be before to, by 400 days at most")
+	}
+	sums, err := s.o.Store.UsageIn(ctx, store.UsageOfEnds, store.EndsFrom(from), store.EndsFrom(to), mostCounts+1)
+	if err != nil {
+		return nil, err
+	}
+	out := ExecutionStats{Bucket: in.Bucket, From: resource.At(from), To: resource.At(to), Complete: len(sums) <= mostCounts, Buckets: []EndedBucket{}}
+	at := map[string]int{}
+	for _, u := range sums[:min(len(sums), mostCounts)] {
+		g, err := store.ReadEnds(u.ID)
+		if err != nil {
+			return nil, err
+		}
+		if in.Pipeline != "" && g.Workflow != in.Pipeline {
+			continue
+		}
+		b := EndedBucket{From: resource.At(g.Hour.Truncate(size)), bins: map[int]int64{}}
+		key := b.From.String()
+		if in.Group == "pipeline" {
+			b.Pipeline = &g.Workflow
+			key += "|" + g.Workflow
+		}
+		n, there := at[key]
+		if !there {
+			if len(out.Buckets) == mostBuckets {
+				out.Complete = false
+				continue
+			}
+			n = len(out.Buckets)
+			at[key] = n
+			out.Buckets = append(out.Buckets, b)
+		}
+		out.Buckets[n].count(&g, &u)
+	}
+	slices.SortStableFunc(out.Buckets, func(a, b EndedBucket) int { return a.From.Compare(b.From.Time) })
+	for i := range out.Buckets {
+		b := &out.Buckets[i]
+		b.P50, b.P95, b.P99 = b.within(0.5), b.within(0.95), b.within(0.99)
+	}
+	return reply(out, nil)
+}
+
+// count adds a sum.
+func (b *EndedBucket) count(g *store.EndGroup, u *store.Used) {
+	n := u.InputTokens
+	b.Ended += n
+	b.Cost += Money(u.Cost)
+	switch g.Status {
+	case stepwell.ExecutionCompleted:
+		b.Completed += n
+		b.bins[g.Bin] += n
+	case stepwell.ExecutionCompletedWithFailures:
+		b.WithFailures += n
+		b.bins[g.Bin] += n
+	case stepwell.ExecutionFailed:
+		b.Failed += n
+	case stepwell.ExecutionTimedOut:
+		b.TimedOut += n
+	case stepwell.ExecutionCancelled:
+		b.Cancelled += n
+	}
+}
+
+// within is the time in which a share of those that completed did: the end of the bin, nil when none did.
+func (b *EndedBucket) within(share float64) *float64 {
+	total := b.Completed + b.WithFailures
+	if total == 0 {
+		return nil
+	}
+	rank := int64(math.Ceil(share * float64(total)))
+	bins := make([]int, 0, len(b.bins))
+	for bin := range b.bins {
+		bins = append(bins, bin)
+	}
+	slices.Sort(bins)
+	for _, bin := range bins {
+		if rank -= b.bins[bin]; rank <= 0 {
+			seconds := store.BinEnd(bin).Seconds()
+			return &seconds
+		}
+	}
+	return nil
+}

@@ -1,0 +1,83 @@
+package store
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stepwell/stepwell"
+)
+
+// UsageOfEnds is the kind of sums of executions that have ended: InputTokens is how many, Cost what they cost. The id is that of an
+// EndGroup, which begins with the hour. An execution that is restarted in place counts at each of its ends.
+const UsageOfEnds = "ended"
+
+// EndGroup is executions that are counted together.
+type EndGroup struct {
+	Hour     time.Time // in which they ended, UTC
+	Workflow string    // id of the stored pipeline; "" for all that are of none
+	Status   stepwell.ExecutionStatus
+	Bin      int // of their durations from the start (DurationBin)
+}
+
+// endHour is how the hour is written; it sorts as the hours do.
+const endHour = "2006-01-02T15"
+
+// lanes is how many rows one group has at most: processes that commit at once do not wait for each other's row.
+const lanes = 16
+
+// Ends counts the end of an execution that the process with the number owner commits.
+func (x *Execution) Ends(owner int64) Used {
+	began := x.Started
+	if began.IsZero() {
+		began = x.Ended
+	}
+	id := fmt.Sprintf("%s|%s|%d|%d|%d", x.Ended.UTC().Format(endHour), x.Workflow, x.Status, DurationBin(x.Ended.Sub(began)), uint64(owner)%lanes)
+	return Used{UsageOfEnds, id, stepwell.Spending{Cost: x.Progress.Cost, Usage: stepwell.Usage{InputTokens: 1}}}
+}
+
+// EndsFrom is the first id of groups of an hour, or of later ones.
+func EndsFrom(hour time.Time) string { return hour.UTC().Format(endHour) }
+
+// ReadEnds reads the id of a sum of UsageOfEnds.
+func ReadEnds(id string) (g EndGroup, err error) {
+	bad := func(err error) (EndGroup, error) {
+		return g, &stepwell.Error{Code: stepwell.CodeInternal, Message: fmt.Sprintf("the sum %q is of no group of executions", id), Err: err}
+	}
+	parts := strings.Split(id, "|")
+	if len(parts) < 5 {
+		return bad(nil)
+	}
+	if g.Hour, err = time.Parse(endHour, parts[0]); err != nil {
+		return bad(err)
+	}
+	end := len(parts) - 3
+	g.Workflow = strings.Join(parts[1:end], "|")
+	status, err := strconv.Atoi(parts[end])
+	if err != nil {
+		return bad(err)
+	}
+	g.Status = stepwell.ExecutionStatus(status)
+	if g.Bin, err = strconv.Atoi(parts[end+1]); err != nil {
+		return bad(err)
+	}
+	return g, nil
+}
+
+// DurationBin is the number of the bin of a duration: 0 up to a millisecond, and each of the others is longer by a factor of √2.
+func DurationBin(d time.Duration) int {
+	if d <= time.Millisecond {
+		return 0
+	}
+	return min(int(math.Ceil(2*math.Log2(float64(d)/float64(time.Millisecond)))), maxBin)
+}
+
+// maxBin is that of all durations above 47 years.
+const maxBin = 81
+
+// BinEnd is the longest duration of a bin.
+func BinEnd(bin int) time.Duration {
+	return time.Duration(float64(time.Millisecond) * math.Pow(2, float64(bin)/2))
+}
