@@ -123,7 +123,7 @@ func (l StreamList) finished() StreamList {
 // moduleOf is the view of a step of a stream.
 func (f *fields) moduleOf(x *store.Execution, row *store.Step, about *field.About, flows map[int32]feed.Flow) StreamModule {
 	m := StreamModule{Step: row.Key, Index: row.Idx, Module: about.Action, Role: "modifier", Inputs: []string{}, Status: row.Status.String(), together: row.Key, ended: row.Status.Terminal()}
-	m.Inputs = append(m.Inputs, about.DependsOn...)
+	m.Inputs = append(m.Inputs, about.Inputs...)
 	if spec, ok := f.o.Catalog.Spec(about.Action); ok && spec.Stream != nil {
 		m.Role = string(spec.Stream.Role)
 		if spec.Stream.AlsoSource && len(m.Inputs) == 0 {
@@ -166,7 +166,7 @@ func (m *StreamModule) ran(row *store.Step) {
 	}
 }
 
-// order puts each module behind those whose items it takes; what it waits for in other ways is no input.
+// order puts each module behind those whose items it takes. What is not on the page is no input.
 func (s *ItemStream) order() {
 	there := map[string]*StreamModule{}
 	for i := range s.Modules {

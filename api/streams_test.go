@@ -62,7 +62,7 @@ steps:
 	if odd := m["odd"]; odd.Role != "modifier" || odd.Module != "stream.filter" || odd.Items.In != 990 || odd.Items.Failed != 4 || odd.Inputs[0] != "read" {
 		t.Errorf("odd: %+v %+v", odd, odd.Items)
 	}
-	if w := m["write"]; w.Role != "sink" || w.Items.In != m["odd"].Items.Out || m["other"].Items.Out != 990 {
+	if w := m["write"]; w.Role != "sink" || len(w.Inputs) != 1 || w.Inputs[0] != "odd" || w.Items.In != m["odd"].Items.Out || m["other"].Items.Out != 990 {
 		t.Errorf("write: %+v, other: %+v", w.Items, m["other"].Items)
 	}
 

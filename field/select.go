@@ -219,8 +219,9 @@ type About struct {
 	Kind      string // as of nodes
 	Parent    string // key of the step that it is inside of; "": none
 	DependsOn []string
-	Attempts  int    // that it may have; 0: unknown
-	Lead      string // of a stream step: key of the step that runs it, itself or another
+	Attempts  int      // that it may have; 0: unknown
+	Inputs    []string // of a stream step: whose items it takes
+	Lead      string   // of a stream step: key of the step that runs it, itself or another
 }
 
 // About returns what the plan of an execution says of steps, by their keys. What it returns is for one goroutine.
@@ -247,8 +248,13 @@ func (h *Hub) About(ctx context.Context, x *store.Execution) (func(key string) A
 		before, ok := strings.CutSuffix(key, step.ID)
 		if out.Lead = key; step.Stream == nil {
 			out.Lead = ""
-		} else if lead, led := step.Lead(); led && ok && int(lead) < len(b.graph.Steps) {
-			out.Lead = before + b.graph.Steps[lead].ID
+		} else if ok {
+			if lead, led := step.Lead(); led {
+				out.Lead = before + b.graph.Steps[lead].ID
+			}
+			for _, from := range step.Stream.Inputs {
+				out.Inputs = append(out.Inputs, before+b.graph.Steps[from].ID)
+			}
 		}
 		if ok && !b.single {
 			for _, dep := range b.layout.Deps(p.node - b.first) {
