@@ -62,7 +62,7 @@ func TestRetentionRunsHourlyInBatchesAndSurvivesFailure(t *testing.T) {
 		if len(calls) != 4 || left != 0 {
 			t.Fatalf("%d calls, %d batches left after an hour", len(calls), left)
 		}
-		want := store.Retention{Executions: begun.Add(retentionDelay - 24*time.Hour), Audit: begun.Add(retentionDelay - 48*time.Hour)}
+		want := store.Retention{Executions: begun.Add(retentionDelay - 24*time.Hour), Audit: begun.Add(retentionDelay - 48*time.Hour), Ends: begun.Add(retentionDelay - keepEnds)}
 		if calls[0] != want {
 			t.Errorf("asked to remove %+v, want %+v", calls[0], want)
 		}
