@@ -74,7 +74,7 @@ func (h *Hub) At(ctx context.Context, x *store.Execution, version int64, at time
 		if len(now) > 0 && now[0].Idx == r.Idx && now[0].Started == r.Started && now[0].Attempt == r.Attempt {
 			r.Worker = now[0].Worker // which the log does not name, the row does
 		}
-		states[i] = store.StepState{Idx: r.Idx, Status: r.Status, Attempt: r.Attempt, Key: r.Key, Worker: r.Worker, Queued: r.Queued, Started: r.Started, Ended: r.Ended, Cost: r.Cost}
+		states[i] = store.StateOf(&r.StepRow)
 	}
 	p := &Past{Past: moment, Table: newTable(x, s, states), no: x.No}
 	p.Table.Version, p.Table.at = moment.Version, moment.At.UnixMilli()

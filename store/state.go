@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/engine"
 )
 
 // StepState is the part of a step that tables of all steps show.
@@ -22,6 +23,13 @@ type StepState struct {
 	Cost    int64
 	// Superseded steps are no longer steps of the execution.
 	Superseded bool
+}
+
+// StateOf is the state in a row.
+func StateOf(row *engine.StepRow) (s StepState) {
+	s.Idx, s.Status, s.Attempt, s.Key, s.Worker = row.Idx, row.Status, row.Attempt, row.Key, row.Worker
+	s.Queued, s.Started, s.Ended, s.Cost = row.Queued, row.Started, row.Ended, row.Cost
+	return s
 }
 
 // StateReader reads the states of all steps at once.

@@ -121,9 +121,8 @@ func (s *Store) States(_ context.Context, execution int64, of []int32) (states [
 			continue
 		}
 		row := x.steps[idx]
-		one := store.StepState{Idx: idx, Version: row.version, Superseded: row.superseded}
-		one.Status, one.Attempt, one.Key, one.Worker = row.Status, row.Attempt, row.Key, row.Worker
-		one.Queued, one.Started, one.Ended, one.Cost = row.Queued, row.Started, row.Ended, row.Cost
+		one := store.StateOf(&row.StepRow)
+		one.Version, one.Superseded = row.version, row.superseded
 		states = append(states, one)
 	}
 	if of != nil {
