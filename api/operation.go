@@ -101,6 +101,8 @@ func operations() []operation {
 		{"webhook.update", "PUT", prefix + "/webhooks/{webhook_id}", editor, changes, "Changes a webhook"},
 		{"webhook.delete", "DELETE", prefix + "/webhooks/{webhook_id}", editor, changes, "Removes a webhook; executions stay"},
 		{"webhook.rotate", "POST", prefix + "/webhooks/{webhook_id}/rotate-secret", editor, changes, "Gives a webhook a new secret"},
+		{"webhook.deliveries", "GET", prefix + "/webhooks/{webhook_id}/deliveries", editor, 0, "Lists the last deliveries of a webhook and what became of them, newest first, without bodies"},
+		{"webhook.test", "POST", prefix + "/webhooks/{webhook_id}/test", operator, changes | creates, "Starts what the webhook says with a payload of the caller, who needs no secret"},
 		{"webhook.trigger", "POST", prefix + "/webhooks/{webhook_id}/trigger", public, creates, "Starts what the webhook says; the caller proves itself with the webhook's secret"},
 
 		{"event.receive", "POST", prefix + "/events", operator, changes, "Takes an event: it ends steps that wait for its key, and starts what event triggers say"},

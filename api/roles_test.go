@@ -21,10 +21,10 @@ func TestEveryOperationAsEverybody(t *testing.T) {
 			schedule.next schedule.firings webhook.list webhook.get event_trigger.list event_trigger.get approval.list approval.get action.list action.get module.list module.get steps.get metrics
 			metrics.prometheus me project.list project.get project.tags lesson.list lesson.get lesson.media lesson.media.options lesson.uploads lesson.usage project.usage pipeline.version.usage upload.get project.progress project.events worker.list plugin.list cluster.list cluster.get
 			pipeline_run.list pipeline_run.queue pipeline_run.events pipeline_run.get`,
-		access.Operator: `execution.start execution.cancel execution.pause execution.resume execution.retry execution.restart schedule.pause schedule.resume schedule.trigger
+		access.Operator: `execution.start execution.cancel execution.pause execution.resume execution.retry execution.restart webhook.test schedule.pause schedule.resume schedule.trigger
 			schedule.backfill webhook.validate event.receive approval.approve approval.reject steps.retry project.total project.status project.discovered project.items project.reset worker.drain
 			pipeline_run.start pipeline_run.preview pipeline_run.restart pipeline_run.pause pipeline_run.stop pipeline_run.resume`,
-		access.Editor: `pipeline.create pipeline.update pipeline.delete pipeline.version.activate pipeline.version.archive pipeline.version.unarchive schedule.create schedule.update schedule.delete webhook.create webhook.update webhook.delete webhook.rotate
+		access.Editor: `pipeline.create pipeline.update pipeline.delete pipeline.version.activate pipeline.version.archive pipeline.version.unarchive schedule.create schedule.update schedule.delete webhook.create webhook.update webhook.delete webhook.rotate webhook.deliveries
 			event_trigger.create event_trigger.update event_trigger.delete project.create project.update project.delete lesson.create lesson.update lesson.delete lesson.media.set lesson.media.delete upload.append upload.delete`,
 		access.Admin:  "secret.list secret.set secret.delete key.create key.list key.get key.revoke key.delete policy.get policy.set audit.list cluster.create cluster.delete",
 		access.Worker: "worker.join worker.turn worker.stream worker.claim worker.spawn worker.log worker.progress worker.memo worker.own worker.callback worker.data worker.outputs worker.media",

@@ -41,6 +41,9 @@ func (w *webhooks) serve(s *server) {
 	handle(s, "webhook.validate", w.validate)
 	handle(s, "webhook.rotate", w.rotate, s.named("webhook_id"))
 	handle(s, "webhook.trigger", w.trigger, s.named("webhook_id"), anyBody("The payload. Its members reach the parameters that the pipeline declares and the webhook does not set; all of it is params._trigger.payload, and {{ event }} for a single action."))
+	handle(s, "webhook.deliveries", w.deliveries, s.named("webhook_id"))
+	handle(s, "webhook.test", w.test, s.named("webhook_id"), anyBody("The payload, as a caller of the webhook would send it."))
+	s.most["webhook.test"] = int64(w.hooks.MaxBody())
 	s.most["webhook.trigger"] = int64(w.hooks.MaxBody())
 	s.admits["webhook.trigger"] = func(r *http.Request) error { return w.hooks.Admit(r.PathValue("webhook_id"), s.delivery(r, nil)) }
 }
@@ -103,6 +106,38 @@ func (w *webhooks) trigger(ctx context.Context, _ *callWebhookInput) (*made[Star
 		launched.Ignored = nil // the caller need not know the pipeline
 	}
 	return w.started(ctx)(launched, err)
+}
+
+// WebhookDelivery is a delivery as it is kept.
+type WebhookDelivery = webhook.Received
+
+// WebhookDeliveryList is the last deliveries of a webhook.
+type WebhookDeliveryList struct {
+	Deliveries []WebhookDelivery `json:"deliveries" nullable:"false" doc:"At most 100, of which at most 50 were refused."`
+}
+
+func (w *webhooks) deliveries(ctx context.Context, _ *struct{}) (*answer[WebhookDeliveryList], error) {
+	id, err := w.nameIn(ctx, "webhook_id")
+	if err != nil {
+		return nil, err
+	}
+	list, err := w.hooks.Received(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	for i := range list {
+		list[i].Message = w.text("", list[i].Message)
+	}
+	return reply(WebhookDeliveryList{list}, nil)
+}
+
+// test serves a delivery of somebody who may start executions.
+func (w *webhooks) test(ctx context.Context, _ *struct{}) (*made[Started], error) {
+	id, err := w.nameIn(ctx, "webhook_id")
+	if err != nil {
+		return nil, err
+	}
+	return w.started(ctx)(w.hooks.Fire(ctx, id, "", callOf(ctx).body))
 }
 
 // WebhookCheck asks whether a secret is that of a webhook.

@@ -58,6 +58,11 @@ func (c *Client) Matrix(ctx context.Context, q api.GetMatrix) (*api.Matrix, erro
 	return get[api.Matrix](ctx, c, at("pipelines", q.ID, "matrix"), queryOf(q))
 }
 
+// WebhookDeliveries lists the last deliveries of a webhook, newest first.
+func (c *Client) WebhookDeliveries(ctx context.Context, id string) (*api.WebhookDeliveryList, error) {
+	return get[api.WebhookDeliveryList](ctx, c, at("webhooks", id, "deliveries"), nil)
+}
+
 // PauseJob keeps a job from firing.
 func (c *Client) PauseJob(ctx context.Context, id string) (*api.Job, error) {
 	return send[api.Job](ctx, c, http.MethodPost, at("scheduler", "jobs", id, "pause"), nil)

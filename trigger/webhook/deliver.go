@@ -29,7 +29,11 @@ type Delivery struct {
 
 // Admit says whether a delivery may be taken, from all that is known before its body has come: errors as with Deliver.
 func (h *Hooks) Admit(id string, d Delivery) error {
-	_, err := h.admit(id, &d, h.o.Now())
+	now := h.o.Now()
+	_, err := h.admit(id, &d, now)
+	if err != nil && stepwell.CodeOf(err) != stepwell.CodeNotFound {
+		h.received.take(id, &d, now, nil, err)
+	}
 	return err
 }
 
@@ -55,6 +59,14 @@ func (h *Hooks) admit(id string, d *Delivery, now time.Time) (*record, error) {
 // not JSON, CodeConflict when a delivery's id comes again with another body.
 func (h *Hooks) Deliver(ctx context.Context, id string, d Delivery) (*pipeline.Launched, error) {
 	now := h.o.Now()
+	launched, err := h.deliver(ctx, id, d, now)
+	if stepwell.CodeOf(err) != stepwell.CodeNotFound {
+		h.received.take(id, &d, now, launched, err)
+	}
+	return launched, err
+}
+
+func (h *Hooks) deliver(ctx context.Context, id string, d Delivery, now time.Time) (*pipeline.Launched, error) {
 	r, err := h.admit(id, &d, now)
 	if err != nil {
 		return nil, err
@@ -79,7 +91,10 @@ func (h *Hooks) Fire(ctx context.Context, idOrName, id string, body []byte) (*pi
 	if !it.Value.On() {
 		return nil, &stepwell.Error{Code: stepwell.CodeForbidden, Message: "the webhook is disabled"}
 	}
-	return h.launchCounted(ctx, &it.Value, &Delivery{Header: http.Header{"Content-Type": {"application/json"}}, Body: body, id: id}, proof{}, h.o.Now())
+	d, now := &Delivery{Header: http.Header{"Content-Type": {"application/json"}}, Body: body, id: id}, h.o.Now()
+	launched, err := h.launchCounted(ctx, &it.Value, d, proof{}, now)
+	h.received.take(it.ID, d, now, launched, err)
+	return launched, err
 }
 
 func (h *Hooks) launchCounted(ctx context.Context, r *record, d *Delivery, proven proof, now time.Time) (*pipeline.Launched, error) {

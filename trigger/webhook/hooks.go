@@ -3,7 +3,10 @@ package webhook
 import (
 	"cmp"
 	"context"
+	"errors"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/resource"
@@ -51,9 +54,10 @@ func (o *Options) validate() error {
 
 // Hooks keeps webhooks and takes deliveries. Its methods may be called from many goroutines.
 type Hooks struct {
-	o      Options
-	set    *resource.Set[record]
-	counts *resource.Counts
+	o        Options
+	set      *resource.Set[record]
+	counts   *resource.Counts
+	received *deliveries
 }
 
 // New loads all webhooks.
@@ -69,7 +73,7 @@ func New(ctx context.Context, o Options) (*Hooks, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Hooks{o: o, set: set, counts: counts}, nil
+	return &Hooks{o: o, set: set, counts: counts, received: newDeliveries(o.Objects, o.Hide)}, nil
 }
 
 var kind = resource.Kind{Name: "webhook", Noun: "webhook", Path: "webhooks", Param: "webhook_id", List: "webhooks"}
@@ -86,8 +90,13 @@ func (h *Hooks) Refresh(ctx context.Context, changed []store.Object) error {
 	return h.set.Refresh(ctx, changed)
 }
 
-// Run stores the counts until ctx ends.
-func (h *Hooks) Run(ctx context.Context) error { return h.counts.Run(ctx) }
+// Run stores the counts and the last deliveries until ctx ends.
+func (h *Hooks) Run(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return h.counts.Run(ctx) })
+	g.Go(func() error { return h.received.run(ctx) })
+	return g.Wait()
+}
 
 // MaxBody is the size of the largest body of a delivery, in bytes: no more has to be read.
 func (h *Hooks) MaxBody() int { return h.o.MaxBody }
@@ -182,7 +191,7 @@ func (h *Hooks) Delete(ctx context.Context, idOrName string, revision int64) err
 	if err != nil {
 		return err
 	}
-	return h.counts.Forget(ctx, id)
+	return errors.Join(h.counts.Forget(ctx, id), h.received.forget(ctx, id))
 }
 
 func (h *Hooks) status(i *resource.Item[record]) *Status {

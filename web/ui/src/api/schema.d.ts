@@ -1991,6 +1991,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/webhooks/{webhook_id}/deliveries": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists the last deliveries of a webhook and what became of them, newest first, without bodies */
+        get: operations["webhook.deliveries"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/webhooks/{webhook_id}/rotate-secret": {
         parameters: {
             query?: never;
@@ -2002,6 +2019,23 @@ export interface paths {
         put?: never;
         /** Gives a webhook a new secret */
         post: operations["webhook.rotate"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/webhooks/{webhook_id}/test": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Starts what the webhook says with a payload of the caller, who needs no secret */
+        post: operations["webhook.test"];
         delete?: never;
         options?: never;
         head?: never;
@@ -4732,6 +4766,29 @@ export interface components {
             /** @description Keys of the steps that are the reason. */
             steps: string[];
         };
+        Received: {
+            /**
+             * Format: int64
+             * @description The size of its body, if it was read.
+             */
+            bytes?: number;
+            /** @description Why it started nothing. */
+            code?: string;
+            /** @description What it started, or had started. */
+            execution_id: string | null;
+            /** @description The address that it came from; missing for a test. */
+            from?: string;
+            message?: string;
+            /** Format: date-time */
+            received_at: string | null;
+            /** @description It was a test, or came over a broker, and needed no proof. */
+            test?: boolean;
+            /**
+             * @description repeated: it has come before, and started nothing again. refused: by its address, its proof, or because the webhook is disabled. invalid: its body or id. failed: what it starts could not be started.
+             * @enum {string}
+             */
+            verdict: "started" | "repeated" | "refused" | "invalid" | "failed";
+        };
         RefusedLesson: {
             lesson_id: string;
             reason: string;
@@ -5452,6 +5509,10 @@ export interface components {
         WebhookChecked: {
             job_id: string | null;
             valid: boolean;
+        };
+        WebhookDeliveryList: {
+            /** @description At most 100, of which at most 50 were refused. */
+            deliveries: components["schemas"]["Received"][];
         };
         WebhookList: {
             next_cursor?: string;
@@ -9881,6 +9942,31 @@ export interface operations {
             default: components["responses"]["Failure"];
         };
     };
+    "webhook.deliveries": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Its id, or its name. */
+                webhook_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            "4XX": components["responses"]["Failure"];
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WebhookDeliveryList"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
     "webhook.rotate": {
         parameters: {
             query?: never;
@@ -9905,6 +9991,47 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["WebhookSecret"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    "webhook.test": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Its id, or its name. */
+                webhook_id: string;
+            };
+            cookie?: never;
+        };
+        /** @description The payload, as a caller of the webhook would send it. */
+        requestBody?: {
+            content: {
+                "application/json": unknown;
+            };
+        };
+        responses: {
+            "4XX": components["responses"]["Failure"];
+            /** @description It was there already: the Idempotency-Key has been used before */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Started"];
+                };
+            };
+            /** @description Created */
+            201: {
+                headers: {
+                    ETag?: string;
+                    Location?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Started"];
                 };
             };
             default: components["responses"]["Failure"];
