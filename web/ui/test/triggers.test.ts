@@ -35,6 +35,16 @@ test("a webhook is made, its secret is shown once and works, and is rotated", as
   }
   expect((await call(secret)).ok).toBe(true)
   expect((await call("wrong")).status).toBe(401)
+  // A test call needs no secret; all three are listed with their verdicts.
+  await o.page.getByRole("button", { name: "Test …" }).click()
+  const trial = o.page.getByRole("dialog", { name: "Test Push to main" })
+  await trial.getByRole("button", { name: "Send" }).click()
+  await trial.getByText("It started").waitFor()
+  await o.page.keyboard.press("Escape")
+  await o.page.getByText("Last deliveries", { exact: true }).click()
+  const listed = o.page.getByRole("group", { name: "Last deliveries" })
+  await expect.poll(() => listed.getByRole("row").allInnerTexts()).toEqual([expect.anything(), expect.stringMatching(/started\s+test/), expect.stringMatching(/refused/), expect.stringMatching(/started\s+127/)])
+  await o.accessible("deliveries")
   await o.page.reload()
   await o.page.getByLabel("address", { exact: true }).waitFor()
   expect(await o.page.content()).not.toContain(secret)

@@ -15,6 +15,7 @@ import { useSearchParams } from "../../url"
 import { useTargetWords } from "../run/names"
 import { callbackOf, noTarget, paramsProblem, TargetFields } from "../run/Target"
 import { curlOf } from "./curl"
+import { Deliveries, TestCall } from "./Deliveries"
 
 type Webhook = Schemas["Webhook"]
 
@@ -67,9 +68,10 @@ export function Webhooks({ making, onMade }: { making: boolean; onMade: () => vo
 }
 
 function OneWebhook({ w, onClose, onSecret }: { w: Webhook; onClose: () => void; onSecret: (secret: string) => void }) {
-  const [open, setOpen] = useState<"rotate" | "delete">()
+  const [open, setOpen] = useState<"rotate" | "delete" | "test">()
   const [grace, setGrace] = useState("3600")
   const noEdit = useRefusal("editor")
+  const noTest = useRefusal("operator")
   const path = { path: { webhook_id: w.webhook_id } }
   const toggle = useDo(() => data(api.PUT("/api/v1/webhooks/{webhook_id}", { params: path, body: { enabled: !w.enabled } })), [["webhooks"]])
   const rotate = useDo(() => data(api.POST("/api/v1/webhooks/{webhook_id}/rotate-secret", { params: path, body: { grace_seconds: Number(grace) || 0 } })), [["webhooks"]])
@@ -80,6 +82,7 @@ function OneWebhook({ w, onClose, onSecret }: { w: Webhook; onClose: () => void;
     <section className="card" aria-label={`Webhook ${name}`}>
       <header>
         <h2>{name}</h2>
+        <Button refused={noTest || (!w.enabled && "it is disabled")} onClick={() => setOpen("test")}>Test …</Button>
         <Button refused={noEdit} busy={toggle.isPending} onClick={() => toggle.mutate(undefined, { onError: complain })}>{w.enabled ? "Disable" : "Enable"}</Button>
         <Button refused={noEdit || (w.auth === "none" && "it has no secret")} onClick={() => setOpen("rotate")}>Rotate secret …</Button>
         <Button kind="danger" refused={noEdit} onClick={() => setOpen("delete")}>Delete …</Button>
@@ -95,7 +98,9 @@ function OneWebhook({ w, onClose, onSecret }: { w: Webhook; onClose: () => void;
           <dt>Called</dt><dd>{w.trigger_count.toLocaleString("en-US")} times, last <Ago time={w.last_triggered_at} /></dd>
           {w.last_error && <><dt>Last trouble</dt><dd className="bad">{w.last_error}</dd></>}
         </dl>
+        <Deliveries of={w} />
       </div>
+      {open === "test" && <TestCall of={w} onClose={() => setOpen(undefined)} />}
       {open === "rotate" && (
         <Dialog title={`Rotate the secret of ${name}?`} does="Rotate" busy={rotate.isPending} problem={rotate.error} onClose={() => setOpen(undefined)} onDo={() => rotate.mutate(undefined, { onSuccess: (r) => { setOpen(undefined); onSecret(r.secret) } })}>
           <TextField label="The old one stays valid for" value={grace} onChange={setGrace} inputMode="numeric" hint="seconds" problem={!/^\d+$/.test(grace) && "a whole number is needed"} />
