@@ -9,10 +9,10 @@ import (
 
 // numberFilters calculate.
 var numberFilters = map[string]*function{
-	"abs":   {call: filterAbs},
-	"int":   {call: filterInt, params: []param{opt("default", notGiven{}), opt("base", 10)}},
-	"float": {call: filterFloat, params: []param{opt("default", notGiven{})}},
-	"round": {call: filterRound, params: []param{opt("precision", 0), opt("method", "common")}},
+	"abs":   {types: typing{takes: NumberKinds, gives: IntKind | FloatKind}, call: filterAbs},
+	"int":   {types: typing{like: converted(IntKind)}, call: filterInt, params: []param{opt("default", notGiven{}), opt("base", 10)}},
+	"float": {types: typing{like: converted(FloatKind)}, call: filterFloat, params: []param{opt("default", notGiven{})}},
+	"round": {types: typing{takes: NumberKinds, gives: IntKind | FloatKind}, call: filterRound, params: []param{opt("precision", 0), opt("method", "common")}},
 }
 
 func filterAbs(_ *state, in any, _ *args) any {

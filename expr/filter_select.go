@@ -2,11 +2,11 @@ package expr
 
 // selectFilters apply another filter or test, given by name, to every element.
 var selectFilters = map[string]*function{
-	"map":        {call: filterMap, rest: true},
-	"select":     {call: selector(true, false), rest: true},
-	"reject":     {call: selector(false, false), rest: true},
-	"selectattr": {call: selector(true, true), rest: true},
-	"rejectattr": {call: selector(false, true), rest: true},
+	"map":        {types: typing{takes: sizedKinds, gives: ListKind}, call: filterMap, rest: true},
+	"select":     {types: typing{takes: sizedKinds, gives: ListKind}, call: selector(true, false), rest: true},
+	"reject":     {types: typing{takes: sizedKinds, gives: ListKind}, call: selector(false, false), rest: true},
+	"selectattr": {types: typing{takes: sizedKinds, gives: ListKind}, call: selector(true, true), rest: true},
+	"rejectattr": {types: typing{takes: sizedKinds, gives: ListKind}, call: selector(false, true), rest: true},
 }
 
 // filterMap is map(attribute=name, default=value) or map(filter, arguments…).

@@ -15,30 +15,30 @@ var textFilters = map[string]*function{
 	"title":      textFilter(titleWords),
 	"basename":   textFilter(basename),
 	"dirname":    textFilter(dirname),
-	"splitext":   {call: filterSplitext},
-	"urlencode":  {call: filterURLEncode},
-	"b64encode":  {call: filterB64Encode},
-	"b64decode":  {call: filterB64Decode},
-	"string":     {call: func(st *state, in any, _ *args) any { return st.text(in) }},
-	"wordcount":  {call: filterWordcount},
-	"trim":       {call: filterTrim, params: []param{opt("chars", nil)}},
-	"replace":    {call: filterReplace, params: []param{need("old"), need("new"), opt("count", nil)}},
-	"truncate": {call: filterTruncate, params: []param{opt("length", 255), opt("killwords", false),
+	"splitext":   {types: typing{like: texts}, call: filterSplitext},
+	"urlencode":  {types: typing{gives: TextKind}, call: filterURLEncode},
+	"b64encode":  {types: typing{gives: TextKind}, call: filterB64Encode},
+	"b64decode":  {types: typing{gives: TextKind}, call: filterB64Decode},
+	"string":     {types: typing{gives: TextKind}, call: func(st *state, in any, _ *args) any { return st.text(in) }},
+	"wordcount":  {types: typing{gives: IntKind}, call: filterWordcount},
+	"trim":       {types: typing{gives: TextKind}, call: filterTrim, params: []param{opt("chars", nil)}},
+	"replace":    {types: typing{gives: TextKind}, call: filterReplace, params: []param{need("old"), need("new"), opt("count", nil)}},
+	"truncate": {types: typing{gives: TextKind}, call: filterTruncate, params: []param{opt("length", 255), opt("killwords", false),
 		opt("end", "..."), opt("leeway", 5)}},
-	"indent": {call: filterIndent, params: []param{opt("width", 4), opt("first", false), opt("blank", false)}},
-	"center": {call: filterCenter, params: []param{opt("width", 80)}},
-	"format": {call: func(st *state, in any, a *args) any {
+	"indent": {types: typing{gives: TextKind}, call: filterIndent, params: []param{opt("width", 4), opt("first", false), opt("blank", false)}},
+	"center": {types: typing{gives: TextKind}, call: filterCenter, params: []param{opt("width", 80)}},
+	"format": {types: typing{gives: TextKind}, call: func(st *state, in any, a *args) any {
 		return st.format(in, a)
 	}, rest: true},
-	"split":         {call: methodSplit, params: []param{opt("sep", nil), opt("maxsplit", -1)}},
-	"regex_search":  {call: filterRegexSearch, params: []param{need("pattern")}},
-	"regex_replace": {call: filterRegexReplace, params: []param{need("pattern"), need("replacement"), opt("count", 0)}},
+	"split":         {types: typing{like: texts}, call: methodSplit, params: []param{opt("sep", nil), opt("maxsplit", -1)}},
+	"regex_search":  {types: typing{gives: TextKind | NoneKind}, call: filterRegexSearch, params: []param{need("pattern")}},
+	"regex_replace": {types: typing{gives: TextKind}, call: filterRegexReplace, params: []param{need("pattern"), need("replacement"), opt("count", 0)}},
 }
 
 // textFilter makes a filter of a function from text to text. It may change a character into one of at
 // most three bytes more, which is charged first.
 func textFilter(f func(string) string) *function {
-	return &function{call: func(st *state, in any, _ *args) any {
+	return &function{types: typing{gives: TextKind}, call: func(st *state, in any, _ *args) any {
 		s := st.text(in)
 		st.growText(s)
 		return f(s)

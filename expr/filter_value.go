@@ -9,17 +9,17 @@ import (
 var valueFilters = map[string]*function{
 	"default":  filterDefault,
 	"d":        filterDefault,
-	"tojson":   {call: filterToJSON, params: []param{opt("indent", nil)}},
-	"fromjson": {call: filterFromJSON},
-	"attr":     {call: filterAttr, params: []param{need("name")}},
-	"items":    {call: methodItems},
-	"keys":     {call: methodKeys},
-	"values":   {call: methodValues},
-	"dictsort": {call: filterDictsort, params: []param{opt("case_sensitive", false), opt("by", "key"), opt("reverse", false)}},
+	"tojson":   {types: typing{gives: TextKind}, call: filterToJSON, params: []param{opt("indent", nil)}},
+	"fromjson": {types: typing{takes: TextKind, gives: AnyKind}, call: filterFromJSON},
+	"attr":     {types: typing{gives: AnyKind}, call: filterAttr, params: []param{need("name")}},
+	"items":    {types: typing{takes: MapKind, gives: ListKind}, call: methodItems},
+	"keys":     {types: typing{takes: MapKind, like: texts}, call: methodKeys},
+	"values":   {types: typing{takes: MapKind, gives: ListKind}, call: methodValues},
+	"dictsort": {types: typing{takes: MapKind, gives: ListKind}, call: filterDictsort, params: []param{opt("case_sensitive", false), opt("by", "key"), opt("reverse", false)}},
 }
 
 // filterDefault is default(value, boolean): for undefined, and with boolean for any false value.
-var filterDefault = &function{lax: true, params: []param{opt("default_value", ""), opt("boolean", false)},
+var filterDefault = &function{lax: true, types: typing{like: orDefault}, params: []param{opt("default_value", ""), opt("boolean", false)},
 	call: func(_ *state, in any, a *args) any {
 		if _, missing := in.(*undefined); missing || a.bool(1) && !truth(in) {
 			return a.values[0]
@@ -113,10 +113,10 @@ func filterDictsort(st *state, in any, a *args) any {
 }
 
 var dictMethods = map[string]*function{
-	"items":  {call: methodItems},
-	"keys":   {call: methodKeys},
-	"values": {call: methodValues},
-	"get": {params: []param{need("key"), opt("default", nil)}, call: func(st *state, in any, a *args) any {
+	"items":  {types: typing{gives: ListKind}, call: methodItems},
+	"keys":   {types: typing{like: texts}, call: methodKeys},
+	"values": {types: typing{gives: ListKind}, call: methodValues},
+	"get": {types: typing{gives: AnyKind}, params: []param{need("key"), opt("default", nil)}, call: func(st *state, in any, a *args) any {
 		key := dynamicKey(a.values[0])
 		item, ok := st.mustMember(in, &key)
 		if !ok || isUndefined(item) {

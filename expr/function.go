@@ -13,6 +13,7 @@ type function struct {
 	rest   bool // takes further positional and keyword arguments
 	lax    bool // accepts undefined as input and in arguments
 	asks   bool // a test: accepts absent values, and in revision 1 all undefined ones
+	types  typing
 }
 
 type param struct {

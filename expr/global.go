@@ -7,8 +7,8 @@ import (
 
 // globals are the functions that are called by their bare names.
 var globals = map[string]*function{
-	"range": {params: []param{need("start"), opt("stop", nil), opt("step", int64(1))}, call: globalRange},
-	"dict":  {rest: true, params: []param{}, call: globalDict},
+	"range": {types: typing{gives: ListKind}, params: []param{need("start"), opt("stop", nil), opt("step", int64(1))}, call: globalRange},
+	"dict":  {types: typing{gives: MapKind}, rest: true, params: []param{}, call: globalDict},
 }
 
 func globalRange(st *state, _ any, a *args) any {

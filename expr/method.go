@@ -14,27 +14,27 @@ var stringMethods = map[string]*function{
 	"lower":      textFilter(strings.ToLower),
 	"capitalize": textFilter(capitalize),
 	"title":      textFilter(func(s string) string { return mapWords(s, func(c rune) bool { return !unicode.IsLetter(c) }) }),
-	"strip":      {call: stripMethod(strings.TrimSpace, strings.Trim), params: []param{opt("chars", nil)}},
-	"lstrip": {call: stripMethod(func(s string) string { return strings.TrimLeftFunc(s, unicode.IsSpace) }, strings.TrimLeft),
+	"strip":      {types: typing{gives: TextKind}, call: stripMethod(strings.TrimSpace, strings.Trim), params: []param{opt("chars", nil)}},
+	"lstrip": {types: typing{gives: TextKind}, call: stripMethod(func(s string) string { return strings.TrimLeftFunc(s, unicode.IsSpace) }, strings.TrimLeft),
 		params: []param{opt("chars", nil)}},
-	"rstrip": {call: stripMethod(func(s string) string { return strings.TrimRightFunc(s, unicode.IsSpace) }, strings.TrimRight),
+	"rstrip": {types: typing{gives: TextKind}, call: stripMethod(func(s string) string { return strings.TrimRightFunc(s, unicode.IsSpace) }, strings.TrimRight),
 		params: []param{opt("chars", nil)}},
-	"split":      {call: methodSplit, params: []param{opt("sep", nil), opt("maxsplit", -1)}},
-	"rsplit":     {call: methodRsplit, params: []param{opt("sep", nil), opt("maxsplit", -1)}},
-	"splitlines": {call: methodSplitlines, params: []param{opt("keepends", false)}},
-	"replace":    {call: filterReplace, params: []param{need("old"), need("new"), opt("count", -1)}},
-	"startswith": {call: affixMethod(strings.HasPrefix), params: []param{need("prefix")}},
-	"endswith":   {call: affixMethod(strings.HasSuffix), params: []param{need("suffix")}},
-	"removeprefix": {call: func(_ *state, in any, a *args) any {
+	"split":      {types: typing{like: texts}, call: methodSplit, params: []param{opt("sep", nil), opt("maxsplit", -1)}},
+	"rsplit":     {types: typing{like: texts}, call: methodRsplit, params: []param{opt("sep", nil), opt("maxsplit", -1)}},
+	"splitlines": {types: typing{like: texts}, call: methodSplitlines, params: []param{opt("keepends", false)}},
+	"replace":    {types: typing{gives: TextKind}, call: filterReplace, params: []param{need("old"), need("new"), opt("count", -1)}},
+	"startswith": {types: typing{gives: BoolKind}, call: affixMethod(strings.HasPrefix), params: []param{need("prefix")}},
+	"endswith":   {types: typing{gives: BoolKind}, call: affixMethod(strings.HasSuffix), params: []param{need("suffix")}},
+	"removeprefix": {types: typing{gives: TextKind}, call: func(_ *state, in any, a *args) any {
 		return strings.TrimPrefix(in.(string), a.string(0))
 	}, params: []param{need("prefix")}},
-	"removesuffix": {call: func(_ *state, in any, a *args) any {
+	"removesuffix": {types: typing{gives: TextKind}, call: func(_ *state, in any, a *args) any {
 		return strings.TrimSuffix(in.(string), a.string(0))
 	}, params: []param{need("suffix")}},
-	"join": {call: func(st *state, in any, a *args) any {
+	"join": {types: typing{gives: TextKind}, call: func(st *state, in any, a *args) any {
 		return st.joinValues(a.values[0], in.(string), "")
 	}, params: []param{need("items")}},
-	"find": {call: func(_ *state, in any, a *args) any {
+	"find": {types: typing{gives: IntKind}, call: func(_ *state, in any, a *args) any {
 		s := in.(string)
 		i := strings.Index(s, a.string(0))
 		if i < 0 {
@@ -42,14 +42,14 @@ var stringMethods = map[string]*function{
 		}
 		return int64(utf8.RuneCountInString(s[:i]))
 	}, params: []param{need("sub")}},
-	"count": {call: func(_ *state, in any, a *args) any {
+	"count": {types: typing{gives: IntKind}, call: func(_ *state, in any, a *args) any {
 		return int64(strings.Count(in.(string), a.string(0)))
 	}, params: []param{need("sub")}},
-	"isdigit": {call: func(_ *state, in any, _ *args) any {
+	"isdigit": {types: typing{gives: BoolKind}, call: func(_ *state, in any, _ *args) any {
 		s := in.(string)
 		return s != "" && strings.IndexFunc(s, func(c rune) bool { return !unicode.IsDigit(c) }) < 0
 	}},
-	"zfill": {call: methodZfill, params: []param{need("width")}},
+	"zfill": {types: typing{gives: TextKind}, call: methodZfill, params: []param{need("width")}},
 }
 
 func stripMethod(space func(string) string, cut func(s, chars string) string) func(*state, any, *args) any {
@@ -221,7 +221,7 @@ func (l *library) isMethod(name string) bool {
 
 // listMethods are the methods of lists; none of them changes the list.
 var listMethods = map[string]*function{
-	"index": {params: []param{need("value")}, call: func(st *state, in any, a *args) any {
+	"index": {types: typing{gives: IntKind}, params: []param{need("value")}, call: func(st *state, in any, a *args) any {
 		for i, item := range in.([]any) {
 			if st.equal(item, a.values[0], 0) {
 				return int64(i)
@@ -229,7 +229,7 @@ var listMethods = map[string]*function{
 		}
 		panic(failf(CodeValue, "index: the value is not in the list"))
 	}},
-	"count": {params: []param{need("value")}, call: func(st *state, in any, a *args) any {
+	"count": {types: typing{gives: IntKind}, params: []param{need("value")}, call: func(st *state, in any, a *args) any {
 		n := int64(0)
 		for _, item := range in.([]any) {
 			if st.equal(item, a.values[0], 0) {

@@ -7,9 +7,9 @@ import (
 
 // tests are the names allowed after is.
 var tests = map[string]*function{
-	"defined":   {lax: true, call: func(_ *state, in any, _ *args) any { return !isUndefined(in) }},
-	"undefined": {lax: true, call: func(_ *state, in any, _ *args) any { return isUndefined(in) }},
-	"none":      {asks: true, call: isNone},
+	"defined":   {types: typing{gives: BoolKind}, lax: true, call: func(_ *state, in any, _ *args) any { return !isUndefined(in) }},
+	"undefined": {types: typing{gives: BoolKind}, lax: true, call: func(_ *state, in any, _ *args) any { return isUndefined(in) }},
+	"none":      {types: typing{gives: BoolKind}, asks: true, call: isNone},
 	"boolean":   typeTest(func(v any) bool { _, ok := v.(bool); return ok }),
 	"true":      typeTest(func(v any) bool { return v == true }),
 	"false":     typeTest(func(v any) bool { return v == false }),
@@ -21,34 +21,34 @@ var tests = map[string]*function{
 	"sequence":  typeTest(isSequence),
 	"iterable":  typeTest(isSequence),
 	"callable":  typeTest(func(any) bool { return false }),
-	"odd":       {call: parityTest(1)},
-	"even":      {call: parityTest(0)},
+	"odd":       {types: typing{gives: BoolKind}, call: parityTest(1)},
+	"even":      {types: typing{gives: BoolKind}, call: parityTest(0)},
 	"lower":     caseTest(strings.ToLower, strings.ToUpper),
 	"upper":     caseTest(strings.ToUpper, strings.ToLower),
-	"in": {asks: true, params: []param{need("container")}, call: func(st *state, in any, a *args) any {
+	"in": {types: typing{gives: BoolKind}, asks: true, params: []param{need("container")}, call: func(st *state, in any, a *args) any {
 		return st.compare("in", in, a.values[0])
 	}},
-	"sameas": {asks: true, params: []param{need("other")}, call: func(st *state, in any, a *args) any {
+	"sameas": {types: typing{gives: BoolKind}, asks: true, params: []param{need("other")}, call: func(st *state, in any, a *args) any {
 		if typeName(in) != typeName(a.values[0]) {
 			return false
 		}
 		return st.equal(in, a.values[0], 0)
 	}},
-	"divisibleby": {params: []param{need("num")}, call: func(st *state, in any, a *args) any {
+	"divisibleby": {types: typing{gives: BoolKind}, params: []param{need("num")}, call: func(st *state, in any, a *args) any {
 		n, _ := number(st.arithmetic("%", in, a.values[0]))
 		return n.float() == 0
 	}},
-	"startswith": {params: []param{need("prefix")}, call: onStrings(affixMethod(strings.HasPrefix))},
-	"endswith":   {params: []param{need("suffix")}, call: onStrings(affixMethod(strings.HasSuffix))},
-	"match":      {params: []param{need("pattern")}, call: testMatch},
-	"search":     {params: []param{need("pattern")}, call: testSearch},
+	"startswith": {types: typing{takes: TextKind, gives: BoolKind}, params: []param{need("prefix")}, call: onStrings(affixMethod(strings.HasPrefix))},
+	"endswith":   {types: typing{takes: TextKind, gives: BoolKind}, params: []param{need("suffix")}, call: onStrings(affixMethod(strings.HasSuffix))},
+	"match":      {types: typing{gives: BoolKind}, params: []param{need("pattern")}, call: testMatch},
+	"search":     {types: typing{gives: BoolKind}, params: []param{need("pattern")}, call: testSearch},
 	"eq":         compareTest("=="), "equalto": compareTest("=="), "ne": compareTest("!="),
 	"lt": compareTest("<"), "lessthan": compareTest("<"), "le": compareTest("<="),
 	"gt": compareTest(">"), "greaterthan": compareTest(">"), "ge": compareTest(">="),
 }
 
 func typeTest(holds func(v any) bool) *function {
-	return &function{asks: true, call: func(_ *state, in any, _ *args) any { return holds(in) }}
+	return &function{asks: true, types: typing{gives: BoolKind}, call: func(_ *state, in any, _ *args) any { return holds(in) }}
 }
 
 // isNone treats absent as null.
@@ -94,7 +94,7 @@ func parityTest(want int64) func(*state, any, *args) any {
 
 // caseTest is Python's isupper and islower: all letters in that case, and at least one.
 func caseTest(same, other func(string) string) *function {
-	return &function{call: func(st *state, in any, _ *args) any {
+	return &function{types: typing{gives: BoolKind}, call: func(st *state, in any, _ *args) any {
 		s := st.text(in)
 		st.growText(s)
 		return s == same(s) && s != other(s)
@@ -111,7 +111,7 @@ func onStrings(f func(*state, any, *args) any) func(*state, any, *args) any {
 }
 
 func compareTest(op string) *function {
-	return &function{asks: true, params: []param{need("other")}, call: func(st *state, in any, a *args) any {
+	return &function{asks: true, types: typing{gives: BoolKind}, params: []param{need("other")}, call: func(st *state, in any, a *args) any {
 		return st.compare(op, in, a.values[0])
 	}}
 }
