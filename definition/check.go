@@ -116,6 +116,7 @@ type checker struct {
 	written    []written
 	tops       []*scope
 	used       func(ref *expr.Ref, src *source, at string) // told of every reference, if not nil
+	visit      func(*Template)                             // told of every template, if not nil
 }
 
 // scope is a list of steps that can depend on each other: those of the pipeline, of a group, of a
@@ -257,7 +258,7 @@ func (s *scope) visibleIDs() []string {
 func (c *checker) outputs(after *scope) {
 	for i := range c.def.Outputs {
 		out := &c.def.Outputs[i]
-		src := source{at: c.def.At, loose: c.def.loose, pos: out.Pos, scope: after, index: -1, site: inOutputs}
+		src := source{at: c.def.At, loose: c.def.loose, pos: out.Pos, scope: after, index: -1, site: InOutputs}
 		c.value(out.Value, nil, spec.Below("outputs", out.Name), &src)
 	}
 }
@@ -272,7 +273,7 @@ func (c *checker) settings(after *scope) {
 	if !ok {
 		pos = c.def.Pos
 	}
-	src := source{at: c.def.At, loose: c.def.loose, pos: pos, scope: &scope{}, index: -1, early: true, site: inKey}
+	src := source{at: c.def.At, loose: c.def.loose, pos: pos, scope: &scope{}, index: -1, early: true, site: InKey}
 	c.value(limit.Key, nil, at, &src)
 }
 

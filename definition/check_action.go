@@ -36,7 +36,7 @@ func (c *checker) action(here located, in loops) {
 	src := source{at: step.At, loose: step.loose, pos: step.Pos, base: path, scope: here.scope, index: here.index, in: in}
 	a, err := c.actionNamed(step.Action)
 	settings := src
-	settings.site = inSettings
+	settings.site = InSettings
 	c.members(step.Settings, nil, "settings", &settings)
 	switch {
 	case err != nil:
@@ -140,7 +140,7 @@ func (c *checker) validate(here located, name string, params map[string]any) {
 
 func (c *checker) subPipeline(here located, in loops) {
 	step, path := here.step(), here.path()
-	src := source{at: step.At, loose: step.loose, pos: step.Pos, base: path, scope: here.scope, index: here.index, in: in, site: inPipeline}
+	src := source{at: step.At, loose: step.loose, pos: step.Pos, base: path, scope: here.scope, index: here.index, in: in, site: InPipeline}
 	c.members(step.Params, nil, "params", &src)
 	sub := c.def.Pipelines[step.Pipeline]
 	if sub == nil {

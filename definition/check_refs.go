@@ -35,7 +35,7 @@ type source struct {
 	names []string // these, nil: unknown ones
 	early bool     // rendered before any step runs
 	whole bool     // a condition: expression or template
-	site  site
+	site  Site
 }
 
 // isTemplate reports whether a value is a text that contains a tag.
@@ -99,8 +99,10 @@ func (c *checker) value(v any, f *spec.Field, at string, src *source) {
 	case string:
 		switch {
 		case isTemplate(v):
+			c.show(v, f, at, src)
 			c.text(v, at, src)
 		case src.raw && f != nil && f.Bare:
+			c.show(v, f, at, src)
 			c.bare(v, at, src)
 		}
 	case map[string]any:
@@ -178,11 +180,12 @@ func (src *source) place(at string, line, column int) Pos {
 // each one, otherwise once for the whole step.
 func (c *checker) condition(here located, inside loops) {
 	step := here.step()
-	src := source{at: step.At, loose: step.loose, pos: step.Pos, base: here.path(), scope: here.scope, index: here.index, in: inside, whole: true, site: inCondition}
+	src := source{at: step.At, loose: step.loose, pos: step.Pos, base: here.path(), scope: here.scope, index: here.index, in: inside, whole: true, site: InCondition}
 	text := step.Condition
 	if own := step.written; own != nil && c.used != nil {
 		text, src.at, src.loose = own.text, map[string]Pos{"condition": own.at}, map[string]bool{"condition": own.loose}
 	}
+	c.show(text, nil, "condition", &src)
 	c.text(text, "condition", &src)
 }
 
@@ -196,7 +199,7 @@ func (c *checker) loop(here located, in loops) loops {
 	if _, long := step.At["for_each/items"]; long {
 		at = "for_each/items"
 	}
-	src := source{at: step.At, loose: step.loose, pos: step.Pos, base: here.path(), scope: here.scope, index: here.index, in: in, site: inLoop}
+	src := source{at: step.At, loose: step.loose, pos: step.Pos, base: here.path(), scope: here.scope, index: here.index, in: in, site: InLoop}
 	c.value(step.ForEach.Items, nil, at, &src)
 	name := step.ForEach.As
 	if name == "" {
@@ -211,7 +214,7 @@ func (c *checker) ref(ref *expr.Ref, src *source) (message, hint string, warning
 	if src.in.defines(root) {
 		return "", "", false
 	}
-	if src.site == inKey {
+	if src.site == InKey {
 		if message, hint, warning = c.keyRef(ref); message != "" {
 			return message, hint, warning
 		}

@@ -7,28 +7,28 @@ import (
 	"github.com/stepwell/stepwell/expr"
 )
 
-// site is the place of a template, for values visible in some places only.
-type site uint8
+// Site is the place of a template, for values visible in some places only.
+type Site uint8
 
 const (
-	inParams    site = iota // of an action
-	inConfig                // of a module
-	inPipeline              // the params of a sub-pipeline
-	inCondition             // of a step
-	inLoop                  // the list of a for_each
-	inOutputs               // of the pipeline
-	inKey                   // of settings.concurrency
-	inSettings              // of a step
+	InParams    Site = iota // of an action
+	InConfig                // of a module
+	InPipeline              // the params of a sub-pipeline
+	InCondition             // of a step
+	InLoop                  // the list of a for_each
+	InOutputs               // of the pipeline
+	InKey                   // of settings.concurrency
+	InSettings              // of a step
 )
 
 // recorded is the reason that a place may read no secret, and the alternative.
-var recorded = map[site][2]string{
-	inPipeline:  {"the params of a pipeline are recorded", "read the secret in the step of that pipeline that needs it"},
-	inCondition: {"how a condition was decided is recorded", "read it in the params of a step, and decide by that step's outputs"},
-	inLoop:      {"what for_each goes over is recorded", "read it in the params of the step that is repeated"},
-	inOutputs:   {"outputs are recorded", "pass on the name of the secret instead"},
-	inSettings:  {"settings are shown with the step", "read the secret in the params of the step"},
-	inKey:       {"the key is recorded", "use params that are not secret"},
+var recorded = map[Site][2]string{
+	InPipeline:  {"the params of a pipeline are recorded", "read the secret in the step of that pipeline that needs it"},
+	InCondition: {"how a condition was decided is recorded", "read it in the params of a step, and decide by that step's outputs"},
+	InLoop:      {"what for_each goes over is recorded", "read it in the params of the step that is repeated"},
+	InOutputs:   {"outputs are recorded", "pass on the name of the secret instead"},
+	InSettings:  {"settings are shown with the step", "read the secret in the params of the step"},
+	InKey:       {"the key is recorded", "use params that are not secret"},
 }
 
 // secretRef checks a reference to secrets: each is named in the document, and read only where it is not
@@ -75,7 +75,7 @@ func secretName(s string) bool { return len(s) <= 128 && isName(s, "_", "_012345
 // callbackRef checks a reference to the address that ends a step from outside.
 func callbackRef(ref *expr.Ref, src *source) (message, hint string, warning bool) {
 	switch {
-	case src.site != inParams:
+	case src.site != InParams:
 		return "the callback is known only in the params of an action", "it is the address under which the step's own answer is awaited", false
 	case len(ref.Path) != 2 || ref.Path[1] != "url":
 		return "a callback has only a url", "write callback.url", false
@@ -90,7 +90,7 @@ func (c *checker) keyRef(ref *expr.Ref) (message, hint string, warning bool) {
 	case "params":
 		for i := range c.def.Parameters {
 			if p := &c.def.Parameters[i]; p.Secret && (len(ref.Path) < 2 || p.Name == ref.Path[1]) {
-				return fmt.Sprintf("the parameter %q is secret, and the key is recorded", p.Name), recorded[inKey][1], false
+				return fmt.Sprintf("the parameter %q is secret, and the key is recorded", p.Name), recorded[InKey][1], false
 			}
 		}
 	case "execution":

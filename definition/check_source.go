@@ -28,7 +28,7 @@ func SourceOf(steps []Step, i int, sequential, pipeline bool) string {
 
 // sourceOf is the source that the templates of a place read, "" for none.
 func (c *checker) sourceOf(src *source) string {
-	if slices.Contains([]site{inConfig, inOutputs, inKey}, src.site) {
+	if slices.Contains([]Site{InConfig, InOutputs, InKey}, src.site) {
 		return ""
 	}
 	at := src.index
@@ -95,9 +95,9 @@ func (c *checker) sourceRef(ref *expr.Ref, src *source) (message, hint string, w
 
 func sourceHint(src *source) string {
 	switch src.site {
-	case inConfig:
+	case InConfig:
 		return "a module takes its items from the steps in depends_on"
-	case inOutputs:
+	case InOutputs:
 		return "write steps.<id>.outputs"
 	}
 	return "give the step a source: media, or the id of a step beside it"
@@ -105,7 +105,7 @@ func sourceHint(src *source) string {
 
 // settingRef checks a reference to the settings of the step itself.
 func (c *checker) settingRef(ref *expr.Ref, src *source) (message, hint string, warning bool) {
-	if src.site != inParams || src.index < 0 || src.scope.list[src.index].Settings == nil {
+	if src.site != InParams || src.index < 0 || src.scope.list[src.index].Settings == nil {
 		return c.unknownRoot(ref, src)
 	}
 	known := src.scope.list[src.index].Settings
@@ -124,7 +124,7 @@ func (c *checker) settingRef(ref *expr.Ref, src *source) (message, hint string, 
 }
 
 func settingsHint(src *source) string {
-	if src.site != inParams {
+	if src.site != InParams {
 		return "only the params of an action read the settings of their step"
 	}
 	return "give the step settings: with the value"

@@ -12,7 +12,7 @@ import (
 // module checks a stream step.
 func (c *checker) module(here located, in loops) {
 	step, path := here.step(), here.path()
-	src := source{at: step.At, loose: step.loose, pos: step.Pos, base: path, scope: here.scope, index: here.index, in: in, site: inConfig}
+	src := source{at: step.At, loose: step.loose, pos: step.Pos, base: path, scope: here.scope, index: here.index, in: in, site: InConfig}
 	a, err := c.actionNamed(step.Module)
 	switch {
 	case err != nil:

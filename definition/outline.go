@@ -43,7 +43,10 @@ type Use struct {
 // OutlineOf finds the lists and uses of a definition that Parse has made of src. A step of a group is also named by a template that
 // reads it from the outputs of the group. Not found is what only a running template can tell, such as steps[params.name]. The time is
 // that of Check.
-func OutlineOf(d *Definition, cat Catalog, src []byte) *Outline {
+func OutlineOf(d *Definition, cat Catalog, src []byte) *Outline { return Survey(d, cat, src, nil) }
+
+// Survey is OutlineOf that also visits every template of the definition, in an order that is always the same.
+func Survey(d *Definition, cat Catalog, src []byte, visit func(*Template)) *Outline {
 	root := d
 	if len(d.Matrix) > 0 && d.Pipelines[d.Matrix[0]] != nil { // all entries are the same text
 		entry := *d.Pipelines[d.Matrix[0]]
@@ -52,7 +55,7 @@ func OutlineOf(d *Definition, cat Catalog, src []byte) *Outline {
 	}
 	o := &outliner{out: &Outline{}, text: &sourceLines{src: src}, cat: cat}
 	c := newChecker(root, cat, "")
-	o.c, c.used = c, o.template
+	o.c, c.used, c.visit = c, o.template, visit
 	c.run()
 	for _, s := range c.tops {
 		name, _, _ := strings.Cut(s.path, "[")

@@ -14,6 +14,7 @@ type Problem struct {
 	Message string `json:"message"`
 	Hint    string `json:"hint,omitempty"`
 	Warning bool   `json:"warning,omitempty"`
+	Code    string `json:"code,omitempty"` // of the rule that found it, "SW101"; "" without one
 }
 
 func (p Problem) String() string {
@@ -29,6 +30,9 @@ func (p Problem) String() string {
 	}
 	if p.Warning {
 		b.WriteString("warning: ")
+	}
+	if p.Code != "" {
+		b.WriteString(p.Code + ": ")
 	}
 	b.WriteString(p.Message)
 	if p.Hint != "" {

@@ -132,6 +132,7 @@ type Spec struct {
 	Reserved      bool            // only for steps that an admin wrote, unless the policy of another role names it
 	Stream        *Stream         // of a stream module; nil: an action
 	Effect        Effect          // outside of the execution
+	Places        []string        // the parameters that name where it writes; those that name a place together are joined by +
 	Internal      bool            // used by Stepwell itself: neither listed nor to be named in documents
 	Stays         bool            // it needs the database: no worker in another process runs it
 }
