@@ -7,7 +7,7 @@ import (
 
 // globals are the functions that are called by their bare names.
 var globals = map[string]*function{
-	"range": {types: typing{gives: ListKind}, params: []param{need("start"), opt("stop", nil), opt("step", int64(1))}, call: globalRange},
+	"range": {types: typing{like: wholes}, params: []param{need("start"), opt("stop", nil), opt("step", int64(1))}, call: globalRange},
 	"dict":  {types: typing{gives: MapKind}, rest: true, params: []param{}, call: globalDict},
 }
 

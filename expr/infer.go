@@ -339,7 +339,7 @@ func (in *inference) run(body []stmt, out *Type) {
 		case *ifStmt:
 			in.branches(s, out)
 		case *setStmt:
-			in.set(s, out)
+			in.set(s)
 		case *forStmt:
 			in.loop(s, out)
 		}
@@ -360,14 +360,12 @@ func (in *inference) branches(s *ifStmt, out *Type) {
 	in.maybe--
 }
 
-func (in *inference) set(s *setStmt, out *Type) {
-	t := kind(TextKind)
+func (in *inference) set(s *setStmt) {
+	t := &Type{Kinds: TextKind}
 	if s.value != nil {
 		t = in.of(s.value)
 	} else {
-		inner := &Type{Kinds: TextKind}
-		in.run(s.body, inner)
-		t = inner
+		in.run(s.body, t)
 	}
 	if len(s.targets) > 1 {
 		t = t.elements()

@@ -189,7 +189,8 @@ var (
 		}
 		return t
 	}
-	texts = func(*Type, []*Type) *Type { return &Type{Kinds: ListKind, Element: kind(TextKind)} }
+	wholes = func(*Type, []*Type) *Type { return &Type{Kinds: ListKind, Element: kind(IntKind)} }
+	texts  = func(*Type, []*Type) *Type { return &Type{Kinds: ListKind, Element: kind(TextKind)} }
 )
 
 func (t *Type) without(k Kinds) *Type {

@@ -103,6 +103,7 @@ func describe() spec.Spec {
 		Timeout:     time.Hour,
 		Params:      spec.FieldsOf[params](),
 		OpenOutputs: true,
+		Places:      []string{"dir"},
 		Outputs: append([]spec.Field{
 			{Name: "commit", Type: spec.String, Doc: "The commit that was checked out, the same for all attempts of the step."},
 			{Name: "dir", Type: spec.String, Doc: "Where the files are, if they stay (`keep`)."},

@@ -96,6 +96,7 @@ func describeInstall() spec.Spec {
 	return spec.Spec{
 		Name:    Install,
 		Effect:  spec.OnceEffect,
+		Places:  []string{"cluster_id+namespace+release"},
 		Summary: "Installs or upgrades a release of a Helm chart.",
 		Doc:     installDoc,
 		Timeout: time.Hour,
@@ -119,6 +120,7 @@ func describeUninstall() spec.Spec {
 	return spec.Spec{
 		Name:    Uninstall,
 		Effect:  spec.OnceEffect,
+		Places:  []string{"cluster_id+namespace+release"},
 		Summary: "Uninstalls a release of a Helm chart.",
 		Doc:     uninstallDoc,
 		Timeout: time.Hour,

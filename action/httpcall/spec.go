@@ -17,6 +17,7 @@ func httpSpec() spec.Spec {
 		Retry:       &stepwell.Retry{MaxAttempts: 3, Backoff: time.Second, MaxBackoff: time.Minute, Jitter: 0.5},
 		Params:      spec.FieldsOf[params](),
 		OpenOutputs: true,
+		Places:      []string{"path", "spill"},
 		Outputs: []spec.Field{
 			{Name: "status", Type: spec.Integer, Doc: "The status."},
 			{Name: "headers", Type: spec.Object, Doc: "The response's headers by lower-case name, without secrets."},

@@ -72,7 +72,7 @@ type cronParams struct {
 
 func jobSpec() spec.Spec {
 	return spec.Spec{
-		Name: JobAction, Effect: spec.OnceEffect, Summary: "Runs a Kubernetes Job and waits for its end without holding a worker.", Doc: jobDoc, Timeout: 2 * time.Minute, Stays: true, OpenOutputs: true,
+		Name: JobAction, Effect: spec.OnceEffect, Places: []string{"cluster_id+namespace+job_name"}, Summary: "Runs a Kubernetes Job and waits for its end without holding a worker.", Doc: jobDoc, Timeout: 2 * time.Minute, Stays: true, OpenOutputs: true,
 		Params: spec.FieldsOf[jobParams](),
 		Outputs: []spec.Field{
 			{Name: "job_uid", Type: spec.String, Doc: "The job's uid."},
@@ -92,7 +92,7 @@ func jobSpec() spec.Spec {
 
 func cronSpec() spec.Spec {
 	return spec.Spec{
-		Name: CronJobAction, Effect: spec.OnceEffect, Summary: "Creates, changes or deletes a Kubernetes CronJob.", Doc: cronDoc, Timeout: 2 * time.Minute, Stays: true,
+		Name: CronJobAction, Effect: spec.OnceEffect, Places: []string{"cluster_id+namespace+name"}, Summary: "Creates, changes or deletes a Kubernetes CronJob.", Doc: cronDoc, Timeout: 2 * time.Minute, Stays: true,
 		Params: spec.FieldsOf[cronParams](),
 		Outputs: []spec.Field{
 			{Name: "uid", Type: spec.String, Doc: "The CronJob's uid."},

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"io"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/stepwell/stepwell/definition"
+	"github.com/stepwell/stepwell/lint"
+	"github.com/stepwell/stepwell/manual"
+	"github.com/stepwell/stepwell/schedule"
+	"github.com/stepwell/stepwell/view"
+)
+
+func (p *program) newLintCommand() *cobra.Command {
+	var strict bool
+	var timing schedule.Spec
+	var output *choice
+	cmd := &cobra.Command{
+		Use:   "lint FILE…",
+		Short: "Find mistakes in valid pipelines",
+		Long: "Find mistakes in pipeline files that `stepwell validate` cannot: values of wrong types, conditions that never hold, steps that never run, races, unsafe retries, secrets that surface. " +
+			"It reports what `validate` reports too.\n\n" +
+			"Errors must fail when the pipeline runs: exit code 2. Warnings alone are exit code 0, with --strict 2.\n" +
+			"The comment `# stepwell: ignore CODE reason`, on the line or above it, suppresses a rule.\n" +
+			"docs/lint.md lists the rules.",
+		Args: arguments(1, -1, "FILE"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			facts := lint.Facts{Now: clock()}
+			if timing.Cron != "" {
+				facts.Schedules = []lint.Schedule{{Name: "the schedule " + timing.Cron, Timing: timing}}
+			}
+			return p.lint(args, facts, output.value, strict)
+		},
+	}
+	cmd.Flags().BoolVar(&strict, "strict", false, "exit with code 2 for warnings too")
+	cmd.Flags().StringVar(&timing.Cron, "cron", "", "check this `expression` of a schedule too")
+	cmd.Flags().StringVar(&timing.Zone, "timezone", "", "time `zone` of --cron")
+	output = format(cmd.Flags(), "text", "json", "sarif", "github")
+	cmd.Flags().SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		if name == "format" { // as other linters call it
+			name = "output"
+		}
+		return pflag.NormalizedName(name)
+	})
+	p.settings.addLenient(cmd.Flags())
+	return cmd
+}
+
+// lint shows the problems of each file.
+func (p *program) lint(files []string, facts lint.Facts, output string, strict bool) error {
+	list := make([]view.Validated, 0, len(files))
+	var all definition.Problems
+	for _, file := range files {
+		problems, err := p.lintFile(file, facts)
+		if err != nil {
+			return err
+		}
+		list = append(list, view.Validated{File: file, Valid: problems.Err() == nil, Problems: append(definition.Problems{}, problems...)})
+		all = append(all, problems...)
+	}
+	write := map[string]func(io.Writer) error{
+		"text":   func(w io.Writer) error { return view.WriteValidated(w, list) },
+		"json":   func(w io.Writer) error { return view.WriteJSON(w, list) },
+		"sarif":  func(w io.Writer) error { return lint.WriteSARIF(w, manual.Version(), all) },
+		"github": func(w io.Writer) error { return lint.WriteGitHub(w, all) },
+	}[output]
+	if err := write(p.out); err != nil {
+		return err
+	}
+	if all.Err() != nil || strict && len(all) > 0 {
+		return exitError(exitInvalid)
+	}
+	return nil
+}
+
+func (p *program) lintFile(file string, facts lint.Facts) (definition.Problems, error) {
+	actions, err := p.registry()
+	if err != nil {
+		return nil, err
+	}
+	d, err := p.load(file, actions)
+	if err != nil {
+		problem := view.Unreadable(file, err)
+		problem.Code = lint.CodeInvalid
+		return definition.Problems{problem}, nil
+	}
+	if d.def == nil {
+		for i := range d.problems {
+			d.problems[i].Code = lint.CodeInvalid
+		}
+		return d.problems, nil
+	}
+	src, err := readFile(file, maxDocument)
+	if err != nil {
+		return nil, err
+	}
+	return lint.Find(d.def, actions, file, src, d.problems, facts), nil
+}
