@@ -21,7 +21,7 @@ func (p *program) newLintCommand() *cobra.Command {
 		Use:   "lint FILE…",
 		Short: "Find mistakes in valid pipelines",
 		Long: "Find mistakes in pipeline files that `stepwell validate` cannot: values of wrong types, conditions that never hold, steps that never run, races, unsafe retries, secrets that surface. " +
-			"It reports what `validate` reports too.\n\n" +
+			"It reports what `validate` reports too. Tests (NAME.test.yaml) among the files are left out.\n\n" +
 			"Errors must fail when the pipeline runs: exit code 2. Warnings alone are exit code 0, with --strict 2.\n" +
 			"The comment `# stepwell: ignore CODE reason`, on the line or above it, suppresses a rule.\n" +
 			"docs/lint.md lists the rules.",
@@ -50,6 +50,10 @@ func (p *program) newLintCommand() *cobra.Command {
 
 // lint shows the problems of each file.
 func (p *program) lint(files []string, facts lint.Facts, output string, strict bool) error {
+	files, err := pipelineFiles(files)
+	if err != nil {
+		return err
+	}
 	list := make([]view.Validated, 0, len(files))
 	var all definition.Problems
 	for _, file := range files {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"io"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -20,7 +21,7 @@ func (p *program) newValidateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "validate FILE…",
 		Short: "Check pipeline files and report all problems",
-		Long: "Check pipeline files and the sub-pipelines they name, and report all problems with file, line and column. Exit code 2 if there is an error; warnings alone are fine.\n\n" +
+		Long: "Check pipeline files and the sub-pipelines they name, and report all problems with file, line and column. Exit code 2 if there is an error; warnings alone are fine. Tests (NAME.test.yaml) among the files are left out.\n\n" +
 			"With --server the server is asked: it knows its stored pipelines, its actions, and which of them its\n" +
 			"policy denies to what you write.\n\n" +
 			"With --online the clusters of the settings are asked what they say to Kubernetes jobs (docs/kubernetes.md).\n\n" +
@@ -48,6 +49,10 @@ func (p *program) newValidateCommand() *cobra.Command {
 
 // validate shows the problems that check finds in each file.
 func (p *program) validate(files []string, output string, check func(file string) (definition.Problems, error)) error {
+	files, err := pipelineFiles(files)
+	if err != nil {
+		return err
+	}
 	list, good := make([]view.Validated, 0, len(files)), true
 	for _, file := range files {
 		problems, err := check(file)
@@ -65,6 +70,15 @@ func (p *program) validate(files []string, output string, check func(file string
 		return err
 	}
 	return exitError(exitInvalid)
+}
+
+// pipelineFiles leaves the tests beside pipelines out, as `*.yaml` names both.
+func pipelineFiles(files []string) ([]string, error) {
+	pipelines := slices.DeleteFunc(slices.Clone(files), isTest)
+	if len(pipelines) == 0 {
+		return nil, stepwell.Invalid("stepwell test "+files[0], "%s is a test of a pipeline", files[0])
+	}
+	return pipelines, nil
 }
 
 // validateHere validates files in this process.
