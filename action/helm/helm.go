@@ -150,7 +150,7 @@ const installDoc = "**Once.** Each revision carries labels that say which step m
 	"Before anything is changed the chart is rendered against the cluster: objects outside the namespaces of the setting `kubernetes.clusters.ID.namespaces`, kinds that belong to no namespace (unless that has `\"*\"`) and images " +
 	"that `kubernetes.images` does not list are refused. This guards against mistakes; the rights of the kubeconfig decide. Dependencies must be in the chart. Plugins and post-renderers are off.\n\n" +
 	"**Stopped.** On a cancel, a timeout or a shutdown helm gets SIGTERM and 40 seconds, in which it marks the release `failed`; the next installation upgrades that.\n\n" +
-	"**helm.** The program `helm` (4, or 3.14 and later) must be installed where the step runs.\n\n" +
+	"**helm.** The program `helm` (4, or 3.15 and later) must be installed where the step runs.\n\n" +
 	"| what happens | the step |\n|---|---|\n" +
 	"| the cluster, the repository or the registry is not reached | another attempt by the retry policy |\n" +
 	"| a hook fails; what was installed is not ready in time | another attempt by the retry policy, as a new revision |\n" +

@@ -20,7 +20,7 @@ import (
 )
 
 // Oldest says which versions of helm the actions work with.
-const Oldest = "4, or 3.14 and later"
+const Oldest = "4, or 3.15 and later"
 
 // Version finds helm and its version. CodeInvalid where there is none, or one that is too old.
 func Version(ctx context.Context) (path, version string, err error) {
@@ -29,7 +29,7 @@ func Version(ctx context.Context) (path, version string, err error) {
 		return "", "", &stepwell.Error{Code: stepwell.CodeUnavailable, Message: "temporary directory of helm", Err: err}
 	}
 	defer os.RemoveAll(home)
-	needed := builtin.Required{Name: "helm", Action: Install, Args: []string{"version", "--short"}, Env: environment(home), Text: versionText(), Least: [2]int{3, 14}, Oldest: Oldest}
+	needed := builtin.Required{Name: "helm", Action: Install, Args: []string{"version", "--short"}, Env: environment(home), Text: versionText(), Least: [2]int{3, 15}, Oldest: Oldest}
 	return needed.Version(ctx)
 }
 
