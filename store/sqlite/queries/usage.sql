@@ -7,7 +7,7 @@ ON CONFLICT (kind, id) DO UPDATE SET input = min(9000000000000000000, input + ex
 SELECT input, output, audio, cost FROM usage WHERE kind = ?1 AND id = ?2
 
 -- name: usage_in
-SELECT id, input, output, audio, cost FROM usage WHERE kind = ?1 AND id >= ?2 AND id < ?3 ORDER BY id LIMIT ?4
+SELECT id, input, output, audio, cost FROM usage WHERE kind = ?1 AND id >= ?2 AND id < ?3 ORDER BY id LIMIT +?4
 
 -- name: prune_ends
 DELETE FROM usage WHERE kind = 'ended' AND id IN (SELECT id FROM usage WHERE kind = 'ended' AND id < ?1 ORDER BY id LIMIT +?2)
