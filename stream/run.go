@@ -110,13 +110,14 @@ func (s *segment) warn(n *node, message string, attrs ...slog.Attr) {
 
 // flow lets items flow until the last has arrived, or something failed.
 func (s *segment) flow(ctx context.Context) {
+	stages := s.build()
 	watching, done := context.WithCancel(context.Background())
 	watched := make(chan struct{})
 	go func() {
 		defer close(watched)
 		s.watch(watching)
 	}()
-	for _, st := range s.build() {
+	for _, st := range stages {
 		s.spawn(st.of, func() error { return st.run(st.of.ctx) })
 	}
 	s.work.Wait()
