@@ -125,7 +125,7 @@ steps:
 	for {
 		list, err = c.Streams(ctx, api.ListStreams{ExecutionPath: of})
 		good(t, err)
-		if len(list.Streams) == 1 && list.Streams[0].Bottleneck != nil && list.Streams[0].Modules[2].Items.Out == 2 {
+		if len(list.Streams) == 1 && list.Streams[0].Bottleneck != nil && list.Streams[0].Modules[2].Items.Out == 2 && list.Streams[0].Modules[1].Status == "running" { // its row comes later than its counts
 			break
 		}
 		time.Sleep(50 * time.Millisecond)
