@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/api"
 	"github.com/stepwell/stepwell/api/client"
 )
@@ -36,6 +37,7 @@ type progressResult struct {
 	Count    percentile     `json:"count"`   // a count, from sending it to its answer
 	Read     percentile     `json:"read"`    // a question of one of progressPollers, from sending it to its last byte
 	Sources  map[string]int `json:"sources"` // who answered them
+	Refused  int            `json:"refused"` // requests that the server, too busy, answered with "try again"
 	Failures int            `json:"failures"`
 	Fsync    float64        `json:"fsync_p50_ms"`
 }
@@ -46,6 +48,7 @@ type progressLoad struct {
 	projects []string
 	counts   sample
 	reads    sample
+	refused  atomic.Int64
 	failures atomic.Int64
 	complain sync.Once
 
@@ -89,7 +92,7 @@ func (b *bench) progressOnce(db string) (r *progressResult, err error) {
 	stop()
 	pollers.Wait()
 	r = &progressResult{Workload: "progress", Projects: b.n, Counts: len(l.counts.times), Seconds: took.Seconds(), Rate: float64(len(l.counts.times)) / took.Seconds(),
-		Count: percentileOf(l.counts.times), Read: percentileOf(l.reads.times), Sources: l.sources, Failures: int(l.failures.Load()), Fsync: b.fsync}
+		Count: percentileOf(l.counts.times), Read: percentileOf(l.reads.times), Sources: l.sources, Refused: int(l.refused.Load()), Failures: int(l.failures.Load()), Fsync: b.fsync}
 	r.Events, err = l.check(b.ctx)
 	return r, err
 }
@@ -193,7 +196,11 @@ func (l *progressLoad) failed(ctx context.Context, err error) {
 	if ctx.Err() != nil {
 		return
 	}
-	l.failures.Add(1)
+	if stepwell.CodeOf(err) == stepwell.CodeUnavailable {
+		l.refused.Add(1)
+	} else {
+		l.failures.Add(1)
+	}
 	l.complain.Do(func() { fmt.Fprintln(os.Stderr, "bench progress:", err) })
 }
 
@@ -227,8 +234,8 @@ func (r *progressResult) head() string { return "" }
 
 func (r *progressResult) text() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "progress: %d projects, %d counts by %d workers in %.1f s (%.0f a second), all found; %d events; %d failures, fsync %.3f ms",
-		r.Projects, r.Counts, progressWorkers, r.Seconds, r.Rate, r.Events, r.Failures, r.Fsync)
+	fmt.Fprintf(&b, "progress: %d projects, %d counts by %d workers in %.1f s (%.0f a second), all found; %d events; %d refused, %d failures, fsync %.3f ms",
+		r.Projects, r.Counts, progressWorkers, r.Seconds, r.Rate, r.Events, r.Refused, r.Failures, r.Fsync)
 	var sources []string
 	for name, n := range r.Sources {
 		sources = append(sources, fmt.Sprintf("%d from %s", n, name))

@@ -24,6 +24,7 @@ type flows struct {
 	mu    sync.Mutex
 	steps map[int64]map[int32]*flow
 	count int
+	swept time.Time
 }
 
 // flow has the counts of a step at three moments.
@@ -45,7 +46,7 @@ func (f *flows) record(no int64, idx int32, items Items, now time.Time) {
 	m := moment{now, items}
 	switch {
 	case s == nil:
-		if f.count >= maxFlows {
+		if f.count >= maxFlows && now.Sub(f.swept) >= staleFlow {
 			f.sweep(now)
 		}
 		if f.count >= maxFlows {
@@ -70,6 +71,7 @@ func (f *flows) record(no int64, idx int32, items Items, now time.Time) {
 
 // sweep drops what has not reported for long: another process has taken it up.
 func (f *flows) sweep(now time.Time) {
+	f.swept = now
 	for no, of := range f.steps {
 		for idx, s := range of {
 			if now.Sub(s.last.at) > staleFlow {

@@ -20,16 +20,13 @@ type Count struct {
 	Failed    string    `json:"failed,omitempty"` // why the latest could not be started
 }
 
-// flushPause is how long counts are gathered before they are stored.
-const flushPause = time.Second
-
 // Counts keeps counts, which are stored a second later at most: a process that is killed loses those of its last
 // second, and nothing else.
 type Counts struct {
 	objects store.Objects
 	kind    string
 	hide    func(string) string
-	ring    chan struct{}
+	gather  Gather
 
 	mu    sync.Mutex
 	all   map[string]Count
@@ -41,7 +38,7 @@ func OpenCounts(ctx context.Context, objects store.Objects, kind string, hide fu
 	if hide == nil {
 		hide = func(text string) string { return text }
 	}
-	c := &Counts{objects: objects, kind: kind, hide: hide, ring: make(chan struct{}, 1), all: map[string]Count{}, dirty: map[string]bool{}}
+	c := &Counts{objects: objects, kind: kind, hide: hide, gather: NewGather(), all: map[string]Count{}, dirty: map[string]bool{}}
 	return c, Each(ctx, objects, kind, c.read)
 }
 
@@ -73,10 +70,7 @@ func (c *Counts) Ran(id, execution string, err error) {
 	}
 	c.all[id], c.dirty[id] = n, true
 	c.mu.Unlock()
-	select {
-	case c.ring <- struct{}{}:
-	default:
-	}
+	c.gather.Changed()
 }
 
 // Forget removes the count of a deleted object.
@@ -92,27 +86,7 @@ func (c *Counts) Forget(ctx context.Context, id string) error {
 }
 
 // Run stores counts until ctx ends, the last ones included.
-func (c *Counts) Run(ctx context.Context) error {
-	for {
-		select {
-		case <-ctx.Done():
-			return c.flush(context.WithoutCancel(ctx))
-		case <-c.ring:
-		}
-		timer := time.NewTimer(flushPause)
-		select {
-		case <-ctx.Done():
-		case <-timer.C:
-		}
-		timer.Stop()
-		if err := c.flush(context.WithoutCancel(ctx)); err != nil && ctx.Err() == nil {
-			select { // again, after a pause
-			case c.ring <- struct{}{}:
-			default:
-			}
-		}
-	}
-}
+func (c *Counts) Run(ctx context.Context) error { return c.gather.Run(ctx, c.flush) }
 
 // flush stores changed counts. Counts that cannot be stored are retried.
 func (c *Counts) flush(ctx context.Context) error {

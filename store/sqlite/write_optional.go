@@ -6,7 +6,8 @@ import (
 )
 
 // writeOptional writes the parts that most commits lack: reports of running and spawned steps, waits, uses of blobs, outbox, work
-// outside, taken signals. Sums of usage are written for all commits at once. A commit without them costs two searches of its log and a check of each row.
+// outside, taken signals. A commit without them costs two searches of its log and a check of each row. Sums of usage are written
+// for all commits of a batch at once.
 func (w *writer) writeOptional(c *store.Commit) error {
 	if err := w.reported(c); err != nil {
 		return err

@@ -48,7 +48,7 @@ type Received struct {
 type deliveries struct {
 	objects store.Objects
 	hide    func(string) string
-	ring    chan struct{}
+	gather  resource.Gather
 
 	storing sync.Mutex // held while something is neither in new nor stored
 	mu      sync.Mutex
@@ -61,7 +61,7 @@ func newDeliveries(objects store.Objects, hide func(string) string) *deliveries 
 	if hide == nil {
 		hide = func(text string) string { return text }
 	}
-	return &deliveries{objects: objects, hide: hide, ring: make(chan struct{}, 1), new: map[string][]Received{}}
+	return &deliveries{objects: objects, hide: hide, gather: resource.NewGather(), new: map[string][]Received{}}
 }
 
 // take keeps the outcome of a delivery.
@@ -89,16 +89,13 @@ func (k *deliveries) take(id string, d *Delivery, now time.Time, launched *pipel
 		r.Code, r.Message = stepwell.CodeOf(err), stepwell.Clip(k.hide(err.Error()), 300)
 	}
 	k.mu.Lock()
-	k.new[id] = bounded(append(k.new[id], r))
-	k.mu.Unlock()
-	k.wake()
-}
-
-func (k *deliveries) wake() {
-	select {
-	case k.ring <- struct{}{}:
-	default:
+	list := append(k.new[id], r)
+	if len(list) > 2*maxReceived { // not on each of thousands a second
+		list = bounded(list)
 	}
+	k.new[id] = list
+	k.mu.Unlock()
+	k.gather.Changed()
 }
 
 // bounded orders deliveries by time, which several processes have stored, and drops the oldest of too many.
@@ -151,24 +148,7 @@ func (k *deliveries) list(ctx context.Context, id string) ([]Received, error) {
 }
 
 // run stores what is new until ctx ends, the last ones included.
-func (k *deliveries) run(ctx context.Context) error {
-	for {
-		select {
-		case <-ctx.Done():
-			return k.flush(context.WithoutCancel(ctx))
-		case <-k.ring:
-		}
-		timer := time.NewTimer(time.Second)
-		select {
-		case <-ctx.Done():
-		case <-timer.C:
-		}
-		timer.Stop()
-		if err := k.flush(context.WithoutCancel(ctx)); err != nil && ctx.Err() == nil {
-			k.wake() // again, after a pause: another process may have stored some meanwhile
-		}
-	}
-}
+func (k *deliveries) run(ctx context.Context) error { return k.gather.Run(ctx, k.flush) }
 
 func (k *deliveries) flush(ctx context.Context) error {
 	k.mu.Lock()

@@ -83,7 +83,7 @@ function Workbench({ id, opened }: { id: string | undefined; opened: Opened }) {
   const catalogue = useMemo(() => [...(actions.data?.actions ?? []), ...(modules.data?.modules ?? [])], [actions.data, modules.data])
   const pieces = useMemo(() => piecesOf(actions.data?.actions ?? [], modules.data?.modules ?? [], pipelines.data?.pipelines ?? []), [actions.data, modules.data, pipelines.data])
 
-  // What was typed is kept a moment later, and at once when one leaves.
+  // The draft is stored 300 ms after the last key, and at once when the page is left.
   const keeping = useRef<() => void>(undefined)
   useEffect(() => {
     const keep = () => {
