@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stepwell/stepwell/conductor"
 	"github.com/stepwell/stepwell/definition"
 	"github.com/stepwell/stepwell/sim"
 	"github.com/stepwell/stepwell/spec"
@@ -21,6 +22,7 @@ type Played struct {
 	World     *sim.World // of Runner.Play: it stands still
 
 	def    *definition.Definition
+	pipe   *conductor.Pipeline
 	effect func(action string) spec.Effect
 }
 
@@ -91,7 +93,7 @@ func (p *Played) EffectOf(action string) spec.Effect { return p.effect(action) }
 
 // played is what can be told of the execution that has come to rest.
 func (r *run) played() (p *Played, err error) {
-	p = &Played{def: r.def, effect: r.effect, Execution: r.x, Keys: r.keys, Steps: map[string]*PlayedStep{}, Calls: r.calls, Lines: r.lines}
+	p = &Played{def: r.def, pipe: r.pipe, effect: r.effect, Execution: r.x, Keys: r.keys, Steps: map[string]*PlayedStep{}, Calls: r.calls, Lines: r.lines}
 	if p.Outputs, err = r.outputs(r.x.Outputs); err != nil {
 		return nil, err
 	}

@@ -35,6 +35,8 @@ type RecordedStep struct {
 	Tries               []Try    // attempts that failed before the last one
 	Spawned             []string // keys of steps that it has added
 	Items               bool     // it is a stream's
+	Waited              bool     // for a time, or for something outside
+	Cost                int64    // of all its attempts, in the unit of an execution's
 }
 
 // Try is an attempt that failed and was followed by another one.
@@ -55,6 +57,7 @@ func (r *Recording) WriteTest(w io.Writer, actions *action.Registry) error {
 	var when []string
 	streams := false
 	mocks := &bytes.Buffer{}
+	around := r.around()
 	for i := range r.Steps {
 		s := &r.Steps[i]
 		streams = streams || s.Items
@@ -65,7 +68,7 @@ func (r *Recording) WriteTest(w io.Writer, actions *action.Registry) error {
 		if entry := s.answered(act); entry != "" {
 			when = append(when, entry)
 		}
-		if list := s.outcomes(r); effect != spec.NoEffect && act != reportAction && len(list) > 0 && !r.around(s.Key) {
+		if list := s.outcomes(r); effect != spec.NoEffect && act != reportAction && len(list) > 0 && !around[s.Key] {
 			fmt.Fprintf(mocks, "  %s:\n    - %s\n", quoted(s.Key), strings.Join(list, "\n    - "))
 		}
 	}
@@ -96,12 +99,18 @@ func (r *Recording) WriteTest(w io.Writer, actions *action.Registry) error {
 	return err
 }
 
-// around reports whether a step has others inside: iterations, or the steps of a group.
-func (r *Recording) around(key string) bool {
-	return slices.ContainsFunc(r.Steps, func(s RecordedStep) bool {
-		inner, ok := strings.CutPrefix(s.Key, key)
-		return ok && inner != "" && (inner[0] == '[' || inner[0] == '.')
-	})
+// around are the steps that have others inside: iterations, or the steps of a group.
+func (r *Recording) around() map[string]bool {
+	out := map[string]bool{}
+	for i := range r.Steps {
+		key := r.Steps[i].Key
+		for j := range key {
+			if key[j] == '[' || key[j] == '.' {
+				out[key[:j]] = true
+			}
+		}
+	}
+	return out
 }
 
 // quoted is a text for YAML.
@@ -154,7 +163,7 @@ func object(raw json.RawMessage) string {
 	if len(raw) == 0 || string(raw) == "null" {
 		return "{}"
 	}
-	return string(raw)
+	return strings.ReplaceAll(string(raw), "{{", "{{ '{{' }}") // what looks like a template is text here
 }
 
 // outcomes are the entries of a step's mock, none where it did not run.

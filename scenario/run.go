@@ -181,7 +181,9 @@ func (r *run) set(ctx context.Context) (done func(), err error) {
 	if err := r.announce(); err != nil {
 		return nil, err
 	}
-	if r.def, err = r.load(r.t.Pipeline); err != nil {
+	if r.t.def != nil {
+		r.def = r.t.def
+	} else if r.def, err = r.load(r.t.Pipeline); err != nil {
 		return nil, err
 	}
 	if r.o.Streams != nil {
@@ -197,7 +199,7 @@ func (r *run) set(ctx context.Context) (done func(), err error) {
 	if err == nil {
 		r.pipe, err = r.world.Register(ctx, r.def)
 	}
-	if err == nil {
+	if err == nil && r.t.tape == nil {
 		err = r.checkNames()
 	}
 	if err != nil {
@@ -293,6 +295,9 @@ func (r *run) mock(a *sim.Attempt) (*sim.Outcome, error) {
 	}
 	if h := r.handler(a.Key, id, act); h != nil {
 		return &sim.Outcome{Handler: h}, nil
+	}
+	if r.t.tape != nil {
+		return r.t.tape.outcome(r, a, n)
 	}
 	if m := r.t.find(a.Key, id, act, r.sameAction); m != nil {
 		out, err := r.mocked(m, a, n)

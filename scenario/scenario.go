@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stepwell/stepwell/action"
+	"github.com/stepwell/stepwell/definition"
 	"github.com/stepwell/stepwell/expr"
 	"github.com/stepwell/stepwell/schedule"
 	"github.com/stepwell/stepwell/spec"
@@ -38,7 +39,9 @@ type Test struct {
 	asserts  []assertion
 	snapshot []string
 	timing   *timing
-	items    map[string]*spec.Node // of sources, by step
+	items    map[string]*spec.Node  // of sources, by step
+	def      *definition.Definition // nil: that of Pipeline
+	tape     *tape                  // of an execution that is played again; nil: the mocks say what happens
 }
 
 // The treatments of steps without a mock whose action has effects outside of the test.

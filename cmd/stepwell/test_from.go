@@ -47,7 +47,7 @@ func recorded(ctx context.Context, client *client.Client, id string, actions *ac
 		s := &steps[i]
 		at[s.ID] = len(r.Steps)
 		one := scenario.RecordedStep{Key: s.ID, Action: s.Action, Status: s.Status, Attempts: s.Attempt, Params: s.Params, Outputs: s.Outputs,
-			Started: s.Started.Time, Ended: s.Completed.Time, Items: s.Items != nil}
+			Started: s.Started.Time, Ended: s.Completed.Time, Items: s.Items != nil, Cost: int64(s.Cost)}
 		if about, ok := actions.Spec(s.Action); ok && about.Stream != nil {
 			one.Items = true
 		}
@@ -74,6 +74,8 @@ func addHistory(ctx context.Context, client *client.Client, r *scenario.Recordin
 			case e.Type == "cancel":
 				r.Cancelled, r.CancelledAt = cmp.Or(e.Detail, "cancelled"), now
 			case !known:
+			case e.Type == "waiting":
+				r.Steps[i].Waited = true
 			case e.Type == "started":
 				began[e.Step] = now
 			case (e.Type == "failed" || e.Type == "lost") && len(r.Steps[i].Tries) < r.Steps[i].Attempts-1:
