@@ -16,15 +16,20 @@ import (
 
 func (p *program) newDoctorCommand() *cobra.Command {
 	var output *choice
-	var repair bool
+	var repair, upgrade bool
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check what Stepwell needs on this machine",
 		Long: "Check the database, the machine and connected services, and say how to fix problems. It changes nothing,\n" +
 			"except with --fix: that moves a ./stepwell.db of an earlier version into the data directory.\n\n" +
+			"With --upgrade, it instead folds the step logs of all executions with this program, and tells which of them\n" +
+			"it would have run in another way than the version that did. Run it with the new program before an upgrade.\n\n" +
 			"Exit codes: 0 no problems, or warnings only; 1 something does not work.",
 		Args: arguments(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if upgrade {
+				return p.examineUpgrade(cmd.Context(), output.value)
+			}
 			s, err := p.serving()
 			if err == nil && repair {
 				err = p.moveOldDatabase(cmd.Context())
@@ -37,8 +42,40 @@ func (p *program) newDoctorCommand() *cobra.Command {
 	}
 	p.settings.addDB(cmd.Flags())
 	cmd.Flags().BoolVar(&repair, "fix", false, "move ./stepwell.db into the data directory")
+	cmd.Flags().BoolVar(&upgrade, "upgrade", false, "check whether this version decides as the one did that has run the executions")
 	output = format(cmd.Flags(), "text", "json")
 	return cmd
+}
+
+// examineUpgrade checks the executions of the database against this program.
+func (p *program) examineUpgrade(ctx context.Context, output string) error {
+	o, err := p.options()
+	if err != nil {
+		return err
+	}
+	o.DB, o.Log = p.settings.db, p.log()
+	progress := func(int) {}
+	if p.terminal() != nil {
+		progress = func(done int) {
+			if done%1000 == 0 {
+				fmt.Fprintf(p.err, "\r\x1b[K%d executions", done)
+			}
+		}
+		defer fmt.Fprintln(p.err)
+	}
+	u, err := doctor.ExamineUpgrade(ctx, o, progress)
+	if err != nil {
+		return err
+	}
+	if output == "json" {
+		err = view.WriteJSON(p.out, u)
+	} else {
+		err = u.WriteText(p.out)
+	}
+	if err == nil && u.Alike < u.Executions {
+		err = exitError(exitFailed)
+	}
+	return err
 }
 
 // serving are the settings of the server, with the environment over them, checked.
