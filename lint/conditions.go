@@ -162,34 +162,42 @@ func (s *scene) failFast() bool { return s.def.Settings.FailFast != definition.F
 // reachable reports a step that can never run.
 func (s *scene) reachable(at spot) {
 	step := s.step(at)
+	if !s.handler(at) && s.ruledOut(at) {
+		return
+	}
 	if s.facts.Idle[step.ID] {
-		s.report("SW203", at, "", fmt.Sprintf("%q never ran in %d simulated runs", step.ID, s.facts.Runs), "")
-		return
+		s.report("SW203", at, "", fmt.Sprintf("%q never ran in %d simulated runs: no failure of one or two steps, and no condition, starts it", step.ID, s.facts.Runs),
+			"look at its trigger_rule and depends_on, and at those of the steps before it")
 	}
-	if s.handler(at) {
-		return
-	}
+}
+
+// ruledOut reports a step whose own trigger rule cannot be met, or only where nothing fails.
+func (s *scene) ruledOut(at spot) bool {
+	step := s.step(at)
 	deps := s.lists[at.list].Deps
 	if at.index >= len(deps) {
-		return
+		return false
 	}
 	own := deps[at.index]
 	switch step.TriggerRule {
 	case "one_failed":
 		if len(own) == 0 {
 			s.report("SW203", at, "trigger_rule", fmt.Sprintf("%q waits for no step that could fail, so it never runs", step.ID), "name that step in depends_on")
-			return
+			return true
 		}
 		if s.failFast() && !s.tolerates(at.list, own) {
 			s.report("SW203", at, "trigger_rule", fmt.Sprintf("%q never runs: when %s fails, fail_fast keeps everything from starting", step.ID, s.names(at.list, own)),
 				"write on_failure: continue at that step, settings: {fail_fast: false}, or move this one to the pipeline's on_failure:")
+			return true
 		}
 	case "all_done":
 		if len(own) > 0 && s.failFast() && !s.tolerates(at.list, own) {
 			s.report("SW204", at, "trigger_rule", fmt.Sprintf("%q runs only when nothing fails: when %s fails, fail_fast keeps everything from starting", step.ID, s.names(at.list, own)),
 				"move it to the pipeline's finally:, or write on_failure: continue at that step")
+			return true
 		}
 	}
+	return false
 }
 
 // tolerates reports whether the execution goes on after a failure of one of the steps.

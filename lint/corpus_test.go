@@ -14,6 +14,7 @@ import (
 	"github.com/stepwell/stepwell/app"
 	"github.com/stepwell/stepwell/definition"
 	"github.com/stepwell/stepwell/lint"
+	"github.com/stepwell/stepwell/scenario"
 )
 
 var registry = sync.OnceValues(func() (*action.Registry, error) { return app.Actions(app.Options{}) })
@@ -44,7 +45,14 @@ func read(t testing.TB, file string, src []byte, others map[string]*definition.D
 		}
 	}
 	problems = append(problems, definition.Check(d, cat, file)...)
-	return lint.Find(definition.Expand(d, cat), cat, file, src, problems, facts), d
+	expanded := definition.Expand(d, cat)
+	if problems.Err() == nil && len(d.Matrix) == 0 {
+		var err error
+		if facts.Idle, facts.Runs, err = scenario.Reach(t.Context(), expanded); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+	}
+	return lint.Find(expanded, cat, file, src, problems, facts), d
 }
 
 // document is a text of the project that may be a pipeline.

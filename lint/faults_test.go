@@ -66,7 +66,7 @@ func TestFaults(t *testing.T) {
 	list := faults(t)
 	for _, f := range list {
 		t.Run(f.title, func(t *testing.T) {
-			problems, _ := read(t, "fault.yaml", []byte(f.text), map[string]*definition.Definition{"child": sub}, lint.Facts{Idle: map[string]bool{"idle-in-simulation": true}, Runs: 29})
+			problems, _ := read(t, "fault.yaml", []byte(f.text), map[string]*definition.Definition{"child": sub}, lint.Facts{})
 			var got []string
 			for _, p := range problems {
 				got = append(got, fmt.Sprint(p.Line, " ", p.Code))

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"io"
 
 	"github.com/spf13/cobra"
@@ -9,6 +10,7 @@ import (
 	"github.com/stepwell/stepwell/definition"
 	"github.com/stepwell/stepwell/lint"
 	"github.com/stepwell/stepwell/manual"
+	"github.com/stepwell/stepwell/scenario"
 	"github.com/stepwell/stepwell/schedule"
 	"github.com/stepwell/stepwell/view"
 )
@@ -99,6 +101,11 @@ func (p *program) lintFile(file string, facts lint.Facts) (definition.Problems, 
 	src, err := readFile(file, maxDocument)
 	if err != nil {
 		return nil, err
+	}
+	if d.problems.Err() == nil && len(d.def.Matrix) == 0 {
+		if facts.Idle, facts.Runs, err = scenario.Reach(context.Background(), d.def); err != nil {
+			return nil, err
+		}
 	}
 	return lint.Find(d.def, actions, file, src, d.problems, facts), nil
 }
