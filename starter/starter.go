@@ -13,6 +13,11 @@ import (
 //go:embed templates/*.yaml
 var files embed.FS
 
+// Agents is AGENTS.md: what coding agents need to know to write, check and test pipelines.
+//
+//go:embed AGENTS.md
+var Agents string
+
 // Template is a pipeline file to begin with. Its first line, a comment, is the summary.
 type Template struct {
 	Name    string `json:"name"`
