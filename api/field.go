@@ -16,7 +16,7 @@ import (
 
 // fields are the operations that show all steps of an execution at once.
 func (s *server) fields() {
-	o := field.Options{Store: s.o.Store, Stopping: s.o.Stopping, Past: s.o.Forecast.StepsAt}
+	o := field.Options{Store: s.o.Store, Stopping: s.o.Stopping, Past: s.o.Forecast.StepsAt, Changes: s.o.Forecast.Changes}
 	if s.o.Feed != nil {
 		o.Watch = func(no int64, notice func()) func() {
 			return s.o.Feed.Watch(no, func(n feed.Notice) {
@@ -42,10 +42,22 @@ func (s *server) fields() {
 			"status: a position in states. start: milliseconds from began, plus 1; 0: not started. duration: milliseconds; 0: not ended. layer and pos: where the step is drawn within the steps around it. lane: steps in the same lane do not run at the same time. " +
 			"parent: index of the step around it, plus 1; 0: none. worker: a position in workers. cost: millionths. edges: the column degree says how many dependencies each step has, edges for each of them how much lower its index is (modulo 2^32). " +
 			"The parent, layer, pos and edges of a step inside another one are 0 until it has begun. All of it is JSON in /steps and /graph."
-		header := s.schemaOf(reflect.TypeFor[FieldHeader]())
-		op.Responses["200"] = &huma.Response{Description: "The columns", Headers: map[string]*huma.Param{"ETag": {Schema: &huma.Schema{Type: huma.TypeString}}},
-			Content: map[string]*huma.MediaType{columns.MediaType: {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary", Extensions: map[string]any{"x-header": header}}}}}
+		s.describeColumns(op)
 	})
+	handle(s, "execution.events.columns", f.changes, func(op *huma.Operation) {
+		op.Description = "Binary, as /field. A row is a change of a step by a commit: folded up to a version, they give what /field has with that version. " +
+			"index: of the step. status, attempt, start and duration: as in /field, after the change. version: of the commit. dt: milliseconds since the row before, of the first one since at in the header; " +
+			"65535: the next two values of gap are the milliseconds, the low and the high 32 bits. Where from is a multiple of 65,536, at_status, at_attempt, at_start and at_duration are the states of all steps before the first row. " +
+			"The step log is folded unless the changes are kept, which costs what recovering the execution does. All of it is JSON in /history, and in /steps with a version."
+		s.describeColumns(op)
+	})
+}
+
+// describeColumns describes the answer of an operation that gives columns.
+func (s *server) describeColumns(op *huma.Operation) {
+	header := s.schemaOf(reflect.TypeFor[FieldHeader]())
+	op.Responses["200"] = &huma.Response{Description: "The columns", Headers: map[string]*huma.Param{"ETag": {Schema: &huma.Schema{Type: huma.TypeString}}},
+		Content: map[string]*huma.MediaType{columns.MediaType: {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary", Extensions: map[string]any{"x-header": header}}}}}
 }
 
 type fields struct {
@@ -135,23 +147,33 @@ func (f *fields) table(ctx context.Context, in *GetField) (*streamed, error) {
 	if err != nil {
 		return nil, err
 	}
-	encode, zipped := t.Encode, strings.Contains(callOf(ctx).request.Header.Get("Accept-Encoding"), "gzip")
-	if zipped {
+	encode, packed := t.Encode, zips(ctx)
+	if packed {
 		encode = t.Packed
 	}
 	raw, err := encode(in.Columns, in.From, in.Limit)
 	if err != nil {
 		return nil, err
 	}
+	return asColumns(raw, packed, t.Version), nil
+}
+
+// zips reports whether the client takes compressed answers.
+func zips(ctx context.Context) bool {
+	return strings.Contains(callOf(ctx).request.Header.Get("Accept-Encoding"), "gzip")
+}
+
+// asColumns answers with a table of columns.
+func asColumns(raw []byte, packed bool, version int64) *streamed {
 	return &streamed{func(hc huma.Context) {
-		hc.SetHeader("ETag", etag(t.Version))
+		hc.SetHeader("ETag", etag(version))
 		hc.SetHeader("Content-Type", columns.MediaType)
 		hc.SetHeader("Vary", "Accept-Encoding")
-		if zipped {
+		if packed {
 			hc.SetHeader("Content-Encoding", "gzip")
 		}
 		hc.SetHeader("Content-Length", strconv.Itoa(len(raw)))
 		hc.SetStatus(http.StatusOK)
 		_, _ = hc.BodyWriter().Write(raw) // the client may have gone
-	}}, nil
+	}}
 }

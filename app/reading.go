@@ -312,6 +312,14 @@ func (r *requester) StepsAt(ctx context.Context, id string, version int64, at ti
 	return c.StepsAt(ctx, id, version, at)
 }
 
+func (r *requester) Changes(ctx context.Context, id string, each func(s store.StepState, at int64)) (int64, error) {
+	c, err := r.conductor()
+	if err != nil {
+		return 0, err
+	}
+	return c.Changes(ctx, id, each)
+}
+
 func (r *requester) PreviewRestart(ctx context.Context, id, step string, failedOnly bool) (*engine.Forecast, error) {
 	c, err := r.conductor()
 	if err != nil {

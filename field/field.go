@@ -47,6 +47,9 @@ type Options struct {
 	Steps int
 	// Past returns an execution as it was after the commit with a version, or the last one up to a time. Required for Hub.At.
 	Past func(ctx context.Context, id string, version int64, at time.Time) (*store.Past, error)
+	// Changes tells each the states that the commits of an execution have left steps in, in their order (conductor.Conductor.Changes).
+	// Required for Hub.Changes.
+	Changes func(ctx context.Context, id string, each func(s store.StepState, at int64)) (version int64, err error)
 	// Watch has notice called when something of an execution has become durable, until stop is called; notice does not block.
 	// Defaults to none: followers see changes when Poll has passed.
 	Watch func(execution int64, notice func()) (stop func())
@@ -74,7 +77,8 @@ type Hub struct {
 	waves  map[int64]*wave
 	follow int // followers
 	held   int // bytes of the tables of waves
-	past   past
+	past   recent[Past]
+	logs   recent[Changes]
 }
 
 // entry is the table of one execution.

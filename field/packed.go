@@ -30,12 +30,27 @@ func (t *Table) Packed(names []string, from, limit int) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	out := pack(raw)
+	if whole && len(out) <= perPacked*t.Len() {
+		t.packed.all = bytes.Clone(out)
+	}
+	return out, nil
+}
+
+// pack compresses with gzip at its fastest level.
+func pack(raw []byte) []byte {
 	var out bytes.Buffer
 	w, _ := gzip.NewWriterLevel(&out, gzip.BestSpeed) // the level is one
 	_, _ = w.Write(raw)                               // a buffer takes everything
 	_ = w.Close()
-	if whole && out.Len() <= perPacked*t.Len() {
-		t.packed.all = bytes.Clone(out.Bytes())
+	return out.Bytes()
+}
+
+// Packed is what Encode writes, compressed with gzip at its fastest level.
+func (c *Changes) Packed(from, to int) ([]byte, error) {
+	raw, err := c.Encode(from, to)
+	if err != nil {
+		return nil, err
 	}
-	return out.Bytes(), nil
+	return pack(raw), nil
 }

@@ -3,7 +3,6 @@ package field
 import (
 	"context"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/stepwell/stepwell/store"
@@ -13,8 +12,6 @@ import (
 type Past struct {
 	*store.Past
 	Table *Table
-	no    int64
-	bytes int
 }
 
 // step returns the state of a step; nil: it had neither a row nor been queued.
@@ -26,12 +23,6 @@ func (p *Past) step(idx int32) *store.Step {
 	return &p.Steps[at]
 }
 
-// past keeps the newest moments that were asked for: a page asks for the graph, the columns and the steps of one.
-type past struct {
-	mu   sync.Mutex
-	kept []*Past // the one that was asked for the longest time ago first
-}
-
 // perPast is the memory of a step of a Past in bytes besides its table, without the text of errors.
 const perPast = 400
 
@@ -40,7 +31,7 @@ const perPast = 400
 // As many are kept as fit into a quarter of Options.Bytes.
 func (h *Hub) At(ctx context.Context, x *store.Execution, version int64, at time.Time) (*Past, error) {
 	if at.IsZero() {
-		if p := h.past.find(x.No, version); p != nil {
+		if p := h.past.find(x.No, version, version); p != nil {
 			return p, nil
 		}
 	}
@@ -49,7 +40,7 @@ func (h *Hub) At(ctx context.Context, x *store.Execution, version int64, at time
 	}
 	defer h.builds.Release(1)
 	if at.IsZero() {
-		if p := h.past.find(x.No, version); p != nil {
+		if p := h.past.find(x.No, version, version); p != nil {
 			return p, nil // somebody else has made it meanwhile
 		}
 	}
@@ -76,37 +67,10 @@ func (h *Hub) At(ctx context.Context, x *store.Execution, version int64, at time
 		}
 		states[i] = store.StateOf(&r.StepRow)
 	}
-	p := &Past{Past: moment, Table: newTable(x, s, states), no: x.No}
+	p := &Past{Past: moment, Table: newTable(x, s, states)}
 	p.Table.Version, p.Table.at = moment.Version, moment.At.UnixMilli()
-	p.bytes = p.Table.size() + perPast*len(moment.Steps)
-	h.past.keep(p, h.o.Bytes/4)
+	h.past.keep(x.No, p.Version, p, p.Table.size()+perPast*len(moment.Steps), h.o.Bytes/4)
 	return p, nil
-}
-
-func (c *past) find(no, version int64) *Past {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	i := slices.IndexFunc(c.kept, func(p *Past) bool { return p.no == no && p.Version == version })
-	if i < 0 {
-		return nil
-	}
-	p := c.kept[i]
-	c.kept = append(slices.Delete(c.kept, i, i+1), p)
-	return p
-}
-
-// keep adds a moment, and drops older ones until all of them have at most so many bytes; at least the newest is kept.
-func (c *past) keep(p *Past, most int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.kept = append(slices.DeleteFunc(c.kept, func(q *Past) bool { return q.no == p.no && q.Version == p.Version }), p)
-	sum := 0
-	for i := len(c.kept) - 1; i >= 0; i-- {
-		if sum += c.kept[i].bytes; sum > most && i < len(c.kept)-1 {
-			c.kept = slices.Delete(c.kept, 0, i+1)
-			return
-		}
-	}
 }
 
 // Rows returns steps that were found in the table, in the order in which they were found.

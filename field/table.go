@@ -113,19 +113,23 @@ func (t *Table) set(s *store.StepState) {
 	if t.node[i] == nowhere && s.Key != "" {
 		t.name(i, s.Key)
 	}
-	if t.status[i] = uint8(s.Status); s.Superseded {
-		t.status[i] = absent
-	}
-	t.attempt[i] = uint8(min(s.Attempt, math.MaxUint8))
-	t.start[i], t.duration[i] = 0, 0
-	if s.Started > 0 {
-		t.start[i] = millis(s.Started/1000-t.began) + 1
-		if s.Ended > 0 {
-			t.duration[i] = millis((s.Ended - s.Started) / 1000)
-		}
-	}
+	t.status[i], t.attempt[i], t.start[i], t.duration[i] = stateColumns(s, t.began)
 	t.cost[i] = uint32(min(max(s.Cost, 0), math.MaxUint32))
 	t.worker[i] = t.workerOf(s.Worker)
+}
+
+// stateColumns are the values of the columns that change with a step's state.
+func stateColumns(s *store.StepState, began int64) (status, attempt uint8, start, duration uint32) {
+	if status = uint8(s.Status); s.Superseded {
+		status = absent
+	}
+	if s.Started > 0 {
+		start = millis(s.Started/1000-began) + 1
+		if s.Ended > 0 {
+			duration = millis((s.Ended - s.Started) / 1000)
+		}
+	}
+	return status, uint8(min(s.Attempt, math.MaxUint8)), start, duration
 }
 
 func millis(ms int64) uint32 { return uint32(min(max(ms, 0), math.MaxUint32-1)) }

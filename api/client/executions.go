@@ -105,7 +105,16 @@ func (c *Client) Graph(ctx context.Context, f api.GetGraph) (*api.Graph, error) 
 
 // Field is columns of the steps of the execution f.ID.
 func (c *Client) Field(ctx context.Context, f api.GetField) (*columns.Table, error) {
-	res, err := c.open(ctx, http.MethodGet, at("executions", f.ID, "field"), queryOf(f), http.Header{"Accept": {columns.MediaType}}, nil)
+	return c.columns(ctx, at("executions", f.ID, "field"), queryOf(f))
+}
+
+// Changes gives changes of an execution's steps, in the order of its commits.
+func (c *Client) Changes(ctx context.Context, of api.GetChanges) (*columns.Table, error) {
+	return c.columns(ctx, at("executions", of.ID, "events.columns"), queryOf(of))
+}
+
+func (c *Client) columns(ctx context.Context, path string, query url.Values) (*columns.Table, error) {
+	res, err := c.open(ctx, http.MethodGet, path, query, http.Header{"Accept": {columns.MediaType}}, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -31,7 +31,7 @@ const (
 type Header struct {
 	Version int64 `json:"version" doc:"Of the execution that the rows show: the number of its last commit."`
 	Rows    int   `json:"rows" doc:"How many rows the columns have."`
-	From    int   `json:"from" doc:"Index of the step of the first row."`
+	From    int   `json:"from" doc:"Index of the step, or number of the change, of the first row."`
 	// Total is how many rows there are without From and a limit.
 	Total int `json:"total" doc:"How many rows the whole table has."`
 	// Again is set by a stream of changes.
@@ -40,7 +40,7 @@ type Header struct {
 	States  []string `json:"states,omitempty" doc:"The names of the values of the column status."`
 	Workers []string `json:"workers,omitempty" doc:"The names of the values of the column worker."`
 	Began   int64    `json:"began,omitempty" doc:"Milliseconds since 1970 from which the columns of times count."`
-	At      int64    `json:"at,omitempty" doc:"Of a version that was asked for: milliseconds since 1970 when it was committed."`
+	At      int64    `json:"at,omitempty" doc:"Milliseconds since 1970. Of a version that was asked for: when it was committed; of changes: from which dt counts."`
 }
 
 // Column describes a column.

@@ -386,6 +386,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/executions/{execution_id}/events.columns": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Gives all changes of an execution's steps as columns, for pages that replay it
+         * @description Binary, as /field. A row is a change of a step by a commit: folded up to a version, they give what /field has with that version. index: of the step. status, attempt, start and duration: as in /field, after the change. version: of the commit. dt: milliseconds since the row before, of the first one since at in the header; 65535: the next two values of gap are the milliseconds, the low and the high 32 bits. Where from is a multiple of 65,536, at_status, at_attempt, at_start and at_duration are the states of all steps before the first row. The step log is folded unless the changes are kept, which costs what recovering the execution does. All of it is JSON in /history, and in /steps with a version.
+         */
+        get: operations["execution.events.columns"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/executions/{execution_id}/field": {
         parameters: {
             query?: never;
@@ -3337,7 +3357,7 @@ export interface components {
             again?: boolean;
             /**
              * Format: int64
-             * @description Of a version that was asked for: milliseconds since 1970 when it was committed.
+             * @description Milliseconds since 1970. Of a version that was asked for: when it was committed; of changes: from which dt counts.
              */
             at?: number;
             /**
@@ -3348,7 +3368,7 @@ export interface components {
             columns: components["schemas"]["Column"][];
             /**
              * Format: int64
-             * @description Index of the step of the first row.
+             * @description Index of the step, or number of the change, of the first row.
              */
             from: number;
             /**
@@ -6652,6 +6672,39 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    "execution.events.columns": {
+        parameters: {
+            query?: {
+                /** @description Number of the first change, from 0 on. */
+                from?: number;
+                /** @description Number of the change behind the last one. Defaults to 65,536 behind from, which is the most; total in the header says how many there are. */
+                to?: number;
+            };
+            header?: {
+                "If-None-Match"?: string;
+            };
+            path: {
+                /** @description UUID of the execution, or a beginning of it that no other has (8 characters or more). */
+                execution_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            "4XX": components["responses"]["Failure"];
+            /** @description The columns */
+            200: {
+                headers: {
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.stepwell.columns": string;
+                };
             };
             default: components["responses"]["Failure"];
         };
