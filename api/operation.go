@@ -56,6 +56,8 @@ func operations() []operation {
 		{"execution.compare", "GET", prefix + "/executions/{execution_id}/compare/{other_id}", viewer, 0, "Compares the steps of two executions by their keys"},
 		{"execution.streams", "GET", prefix + "/executions/{execution_id}/streams", viewer, 0, "Shows the streams of an execution: items and rates of each module, and which one is the bottleneck"},
 		{"execution.streams.failures", "GET", prefix + "/executions/{execution_id}/streams/failures", viewer, 0, "Groups the failed items of an execution by module and message, with examples"},
+		{"execution.footprints", "GET", prefix + "/executions/{execution_id}/footprints", viewer, 0, "Gives the boxes of the items of an execution's streams as columns, for a map"},
+		{"execution.footprints.items", "GET", prefix + "/executions/{execution_id}/footprints/items", viewer, 0, "Lists the items of an execution's streams that meet a box, and why failed ones have failed"},
 		{"execution.why", "GET", prefix + "/executions/{execution_id}/why", viewer, 0, "Says why an execution or a step is in its state"},
 		{"execution.cancel", "POST", prefix + "/executions/{execution_id}/cancel", operator, changes, "Stops an execution; harmless when it has ended"},
 		{"execution.pause", "POST", prefix + "/executions/{execution_id}/pause", operator, changes, "Lets running steps finish and starts no others"},

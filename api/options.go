@@ -123,6 +123,8 @@ type Options struct {
 	Workers Workers
 	// StreamFailures gives the failure records of the streams of an execution, as JSON (stream.Failures). Defaults to none.
 	StreamFailures func(ctx context.Context, pipeline, execution string) iter.Seq2[json.RawMessage, error]
+	// Footprints gives where the items of the streams of an execution are (stream.Footprints). Defaults to none.
+	Footprints func(ctx context.Context, pipeline, execution string, q FootprintQuery) (*FootprintPage, error)
 	// Queues say how the queues of steps are. Defaults to none.
 	Queues func() []queue.Standing
 	// Plugins lists the programs beside the server that bring actions. Defaults to none.

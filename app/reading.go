@@ -61,8 +61,9 @@ func OpenReading(ctx context.Context, o Options) (*Reading, error) {
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
+	files := &App{streams: o.streamFiles()}
 	client, hub, err := executionsAPI(api.Options{Store: s, Blobs: s.Blobs(), Control: asks, Forecast: asks, Signals: asks, Catalog: catalog, Log: o.Log,
-		StreamFailures: (&App{streams: o.streamFiles()}).StreamFailures})
+		StreamFailures: files.StreamFailures, Footprints: files.Footprints})
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
@@ -353,7 +354,7 @@ func (r *requester) Wait(ctx context.Context, id string) (*store.Execution, erro
 
 // Client is the API over the executions of a, in this process.
 func (a *App) Client() (*client.Client, error) {
-	client, _, err := executionsAPI(api.Options{Store: a.Store, Blobs: a.Store.Blobs(), Control: here{a.Conductor, a}, Forecast: a.Conductor, Signals: a.Conductor, Redact: a.Secrets, Catalog: a.Actions, Log: a.log, StreamFailures: a.StreamFailures})
+	client, _, err := executionsAPI(api.Options{Store: a.Store, Blobs: a.Store.Blobs(), Control: here{a.Conductor, a}, Forecast: a.Conductor, Signals: a.Conductor, Redact: a.Secrets, Catalog: a.Actions, Log: a.log, StreamFailures: a.StreamFailures, Footprints: a.Footprints})
 	return client, err
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stepwell/stepwell/action"
 	"github.com/stepwell/stepwell/action/outbound"
+	"github.com/stepwell/stepwell/api"
 	"github.com/stepwell/stepwell/stac"
 	"github.com/stepwell/stepwell/stac/schema"
 	"github.com/stepwell/stepwell/stream"
@@ -58,4 +59,29 @@ func (o *Options) streamFiles() stream.Options {
 // StreamFailures gives the failure records of the streams of an execution (stream.Failures).
 func (a *App) StreamFailures(ctx context.Context, pipeline, execution string) iter.Seq2[json.RawMessage, error] {
 	return stream.Failures(ctx, a.streams, pipeline, execution)
+}
+
+// Footprints gives where the items of the streams of an execution are (stream.Footprints).
+func (a *App) Footprints(ctx context.Context, pipeline, execution string, q api.FootprintQuery) (*api.FootprintPage, error) {
+	found, err := stream.Footprints(ctx, a.streams, pipeline, execution, stream.FootprintQuery{In: (*stream.Box)(q.In), Names: q.Names, From: q.From, Most: q.Most})
+	if err != nil {
+		return nil, err
+	}
+	n := len(found.Rows)
+	page := &api.FootprintPage{Failed: make([]uint8, n), Total: found.Total, Complete: found.Complete}
+	for side := range page.Sides {
+		page.Sides[side] = make([]float32, n)
+		for i := range found.Rows {
+			page.Sides[side][i] = found.Rows[i].Box[side]
+		}
+	}
+	for i := range found.Rows {
+		if found.Rows[i].Failed {
+			page.Failed[i] = 1
+		}
+		if it := found.Rows[i].Item; it != nil {
+			page.Items = append(page.Items, api.FootprintItem{ID: it.ID, Collection: it.Collection, Failure: it.Failure})
+		}
+	}
+	return page, nil
 }

@@ -22,7 +22,7 @@ import (
 //
 //	an item's key is in it ⇔ its end has it durably, and its state says so
 //	a source's cursor is in it ⇒ all items before the cursor are durable at their ends, dropped or failed
-//	the spool's length is in it ⇒ so many bytes of it are durable
+//	the spool's length is in it ⇒ so many bytes of it are durable; that of the footprints likewise
 //
 // A key has the position of its item in its source: a resumed stream looks only for keys behind the cursor.
 type checkpoint struct {
@@ -34,6 +34,7 @@ type checkpoint struct {
 	buf    []byte
 	latest block          // the merged blocks so far: the cursors, the spool, whether it is complete
 	states map[int]string // last noted, by end
+	prints int64          // bytes of the segment's footprints that count
 	size   int64          // of the file
 	keys   int64          // in it
 
@@ -73,6 +74,7 @@ type block struct {
 	End      int             `json:"end"`             // of which State and the keys are
 	State    json.RawMessage `json:"state,omitempty"` // absent: as before
 	Spool    int64           `json:"spool"`
+	Prints   int64           `json:"prints,omitempty"` // length of the footprints of the execution Run
 	Complete bool            `json:"complete,omitempty"`
 	// Stopped is the execution whose run failed here, or anyone after a permanent error: any run but its next attempt
 	// is a later run, which retries the failures.
@@ -131,7 +133,7 @@ func openCheckpoint(path string, h header, ends int, later func(*past) bool, war
 	for end, state := range p.states {
 		c.states[end] = string(state)
 	}
-	c.size, c.keys, c.latest = size, p.keys, block{Spool: p.spool, Complete: p.complete, Stopped: p.stopped, Done: p.done}
+	c.size, c.keys, c.latest = size, p.keys, block{Spool: p.spool, Prints: p.prints, Complete: p.complete, Stopped: p.stopped, Done: p.done}
 	for _, note := range p.cursors {
 		c.latest.Cursors = append(c.latest.Cursors, note)
 	}
@@ -189,7 +191,7 @@ func (c *checkpoint) write(sync bool) error {
 
 // append adds a block, and makes everything durable when sync is asked for. c.mu is held.
 func (c *checkpoint) append(b block, keys []entry, sync bool) error {
-	b.Keys = len(keys)
+	b.Keys, b.Prints = len(keys), c.prints
 	c.mergeBlock(b)
 	meta, err := json.Marshal(b)
 	if err != nil {
@@ -221,7 +223,8 @@ func (c *checkpoint) mergeBlock(b block) {
 	if b.State != nil {
 		c.states[b.End] = string(b.State)
 	}
-	c.latest.Spool, c.latest.Complete, c.latest.Stopped, c.latest.Done = b.Spool, b.Complete, b.Stopped, outcomes(c.latest.Done, &b)
+	c.latest.Spool, c.latest.Prints = b.Spool, b.Prints
+	c.latest.Complete, c.latest.Stopped, c.latest.Done = b.Complete, b.Stopped, outcomes(c.latest.Done, &b)
 	c.keys += int64(b.Keys)
 }
 

@@ -67,7 +67,7 @@ func (c *checkpoint) rewrite(out io.Writer) error {
 		return err
 	}
 	_, err = eachBlock(c.path, func(header) error { return nil }, func(b block, keys []byte) error {
-		b.Cursors, b.State, b.Spool, b.Complete, b.Stopped, b.Done = nil, nil, 0, false, "", nil // the latest say it
+		b.Cursors, b.State, b.Spool, b.Prints, b.Complete, b.Stopped, b.Done = nil, nil, 0, 0, false, "", nil // the latest say it
 		return put(b, keys)
 	})
 	if err != nil {

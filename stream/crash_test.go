@@ -84,19 +84,23 @@ func crashSegment(dir string, told func()) streamtest.Segment {
 }
 
 // crashInput writes the input, in which many lines are there several times, and tells what is to come out.
-func crashInput(t *testing.T, path string, items int) (one, two []string, failures int) {
+func crashInput(t *testing.T, path string, items int) (one, two []string, failures int, prints []stream.Footprint) {
 	var in strings.Builder
 	for i := 1; i <= items; i++ {
 		n := i
 		if i%5 == 0 {
 			n = i / 1000 * 1000 // the same again and again
 		}
-		text := fmt.Sprintf(`{"id":"i%d","n":%d}`, n, n)
+		box := stream.Box{float32(n % 170), float32(n % 80), float32(n%170) + 0.5, float32(n%80) + 0.25}
+		text := fmt.Sprintf(`{"id":"i%d","n":%d,"bbox":[%v,%v,%v,%v]}`, n, n, box[0], box[1], box[2], box[3])
 		if i%997 == 0 {
 			in.WriteString("# nothing\n")
 			failures++
 		}
 		fmt.Fprintln(&in, text)
+		if n%11 != 0 {
+			prints = append(prints, stream.Footprint{Box: box, Failed: n%101 == 0 || n%1009 == 0 || n%2003 == 0})
+		}
 		switch {
 		case n%11 == 0:
 			continue
@@ -120,13 +124,13 @@ func crashInput(t *testing.T, path string, items int) (one, two []string, failur
 	if err := os.WriteFile(path, []byte(in.String()), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	return one, two, failures
+	return one, two, failures, prints
 }
 
 // TestKilled kills a segment at random points, twenty times: nothing is lost, and nothing comes twice.
 func TestKilled(t *testing.T) {
 	dir := t.TempDir()
-	one, two, failures := crashInput(t, filepath.Join(dir, "in.ndjson"), 60_000)
+	one, two, failures, prints := crashInput(t, filepath.Join(dir, "in.ndjson"), 60_000)
 	kills := 0
 	for kills < 20 {
 		if runAndKill(t, dir, 1+rand.IntN(12)) {
@@ -150,6 +154,13 @@ func TestKilled(t *testing.T) {
 	}
 	if len(got.Failures) != failures {
 		t.Errorf("%d failures after %d kills, want %d", len(got.Failures), kills, failures)
+	}
+	shown, err := stream.Footprints(t.Context(), stream.Options{Dir: filepath.Join(dir, "checkpoints")}, "flow", "execution", stream.FootprintQuery{Most: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(prints, shown.Rows); diff != "" {
+		t.Errorf("%d footprints after %d kills, want %d: %.2000s", shown.Total, kills, len(prints), diff)
 	}
 	if kills < 10 {
 		t.Errorf("only %d kills", kills)

@@ -32,6 +32,7 @@ const recordTime = "2006-01-02T15:04:05.000Z07:00"
 type failureRecord struct {
 	At         []int64  `json:"at,omitempty"`     // root and number; in the spool only
 	Origin     []uint64 `json:"origin,omitempty"` // root and marks of the item; in the spool only. A record that a retry looks for also has the ends that it did not reach
+	Box        *Box     `json:"bbox,omitempty"`   // of the item; in the spool only
 	Step       string   `json:"step_id"`
 	Item       string   `json:"item_id"`
 	Collection string   `json:"collection_id,omitempty"`
@@ -42,7 +43,7 @@ type failureRecord struct {
 }
 
 func recordOf(f *Failure, where at, now time.Time, hide func(string) string) *failureRecord {
-	r := &failureRecord{Step: f.Step, Item: cmp.Or(f.Item, "unknown"), Collection: f.Collection, Type: f.Type, Time: now.UTC().Format(recordTime)}
+	r := &failureRecord{Box: f.box, Step: f.Step, Item: cmp.Or(f.Item, "unknown"), Collection: f.Collection, Type: f.Type, Time: now.UTC().Format(recordTime)}
 	if where.seq > 0 {
 		r.At = []int64{int64(where.root), where.seq}
 		if where.marks != (marks{}) {
@@ -143,6 +144,9 @@ func (s *segment) failItem(n *node, it *Item, cause error) error {
 	f := Failure{Err: cause, Context: Context{File: it.Place.File, Line: it.Place.Line, URL: it.Place.URL}}
 	if it.Value != nil {
 		f.Item, f.Collection = it.ID(), it.Collection()
+		if box, ok := boxOf(it.Value); ok {
+			f.box = &box
+		}
 	}
 	if e, ok := errors.AsType[*Error](cause); ok {
 		f.Context = e.Context.over(f.Context)

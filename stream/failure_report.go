@@ -65,7 +65,7 @@ func writeFailures(ctx context.Context, path, folder string, sum *summaryFile, r
 func writeRecords(out *bufio.Writer, each func(do func(*failureRecord) error) error) error {
 	comma := "\n    "
 	err := each(func(r *failureRecord) error {
-		r.At, r.Origin = nil, nil
+		r.At, r.Origin, r.Box = nil, nil, nil
 		raw, err := json.Marshal(r)
 		if err != nil {
 			return err

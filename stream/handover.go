@@ -30,7 +30,7 @@ type handover struct {
 // parts of a segment's files, and of those of its result.
 var (
 	segmentFiles = []string{".ckpt", ".data", pagesSuffix, spoolSuffix}
-	resultFiles  = []string{".json", spoolSuffix, soughtSuffix, foundSuffix}
+	resultFiles  = []string{".json", spoolSuffix, printsSuffix, soughtSuffix, foundSuffix}
 )
 
 // stopTime is how long a segment that is to end tries to hand over what it has.

@@ -25,6 +25,7 @@ type leaf struct {
 	written int64     // items
 	noted   int64     // in the checkpoint; they count there up to durable
 	durable int64
+	prints  pendingPrints
 	state   json.RawMessage // last noted
 	last    time.Time       // when
 }
@@ -55,6 +56,7 @@ func (l *leaf) queueBatch(b *batch) error {
 	for _, it := range b.items {
 		l.written++
 		it.origin.pos = l.written
+		l.prints.add(it, l.written)
 		if l.seg.keyed {
 			l.entries = append(l.entries, entry{key: it.origin.key, seq: it.origin.seq, root: int32(it.origin.root.index)})
 		}
@@ -112,7 +114,7 @@ func (l *leaf) through(b *batch) error {
 		return &member{l.node, err}
 	}
 	l.mu.Lock()
-	due := l.seg.keyed && time.Since(l.last) >= l.seg.interval
+	due := time.Since(l.last) >= l.seg.interval
 	l.mu.Unlock()
 	if !due {
 		return nil
@@ -158,10 +160,13 @@ func (l *leaf) recordDurable(durable int64, state any) error {
 			raw = nil
 		}
 		err = l.recordBatches(durable, raw)
+	} else {
+		err = l.seg.prints.add(l.prints.upTo(durable))
 	}
 	if err != nil {
 		return err
 	}
+	l.prints.drop(durable)
 	if l.seg.keyed && durable > l.durable {
 		l.node.host.Advance()
 	}
@@ -179,7 +184,7 @@ func (l *leaf) recordBatches(durable int64, state json.RawMessage) error {
 		return nil
 	}
 	b := block{End: l.node.end, State: state, From: l.noted, Durable: durable, Late: l.late}
-	if err := l.seg.recordBlock(b, keys, l.batches[:n]); err != nil {
+	if err := l.seg.recordBlock(b, keys, l.batches[:n], l.prints.upTo(durable)); err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
 	}
 	if state != nil {
@@ -192,8 +197,8 @@ func (l *leaf) recordBatches(durable int64, state json.RawMessage) error {
 	return nil
 }
 
-// recordBlock writes a block: first the spool, then the block that refers to it.
-func (s *segment) recordBlock(b block, keys []entry, batches []reached) error {
+// recordBlock writes a block: first the spool and the footprints, then the block that refers to them.
+func (s *segment) recordBlock(b block, keys []entry, batches []reached, footprints []byte) error {
 	c := s.checkpoint
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -209,6 +214,12 @@ func (s *segment) recordBlock(b block, keys []entry, batches []reached) error {
 	}
 	var err error
 	if b.Spool, err = s.spool.sync(); err != nil {
+		return err
+	}
+	if err := s.prints.add(footprints); err != nil {
+		return err
+	}
+	if c.prints, err = s.prints.sync(); err != nil {
 		return err
 	}
 	if err := errors.Join(s.sought.sync(), s.writeDoneKeys()); err != nil {

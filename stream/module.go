@@ -137,6 +137,8 @@ type Failure struct {
 	Type       string // one of the failure types, or a module's own. Defaults to that of Err, else DataProcessing
 	Err        error
 	Context    Context
+
+	box *Box // of the item
 }
 
 // Context says more about a failure. Empty fields are left out.

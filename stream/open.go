@@ -45,6 +45,9 @@ func (s *segment) openRun(ctx context.Context) (*past, error) {
 		p.done = nil
 	}
 	s.bags, s.resumes = p.bags, p.keys > 0
+	if err := s.resumePrints(p); err != nil {
+		return nil, fmt.Errorf("footprints: %w", err)
+	}
 	for _, n := range s.graph.nodes {
 		n.own = p.runs == 0 && p.first == s.call.Execution && p.run == s.call.Execution
 	}
@@ -92,6 +95,15 @@ func (s *segment) openRun(ctx context.Context) (*past, error) {
 	}
 	s.steps[0].host.Log(slog.LevelInfo, "the stream continues where it was cut off")
 	return p, os.MkdirAll(s.data, 0o700)
+}
+
+// resumePrints goes on with the footprints of this execution: those of another one are its own.
+func (s *segment) resumePrints(p *past) error {
+	if p.run != s.call.Execution {
+		p.prints = 0
+	}
+	s.checkpoint.prints = p.prints
+	return s.prints.resume(p.prints)
 }
 
 // later reports whether the unfinished run of a checkpoint is over: then this run rereads the sources and repeats
@@ -142,7 +154,8 @@ func (s *segment) forget() error {
 		n.counts.failed.Store(0)
 	}
 	spool := &spool{path: s.base + spoolSuffix, live: s.resultBase() + liveSuffix}
-	err := errors.Join(s.spool.close(), s.checkpoint.reset(), spool.drop(), os.RemoveAll(s.data), os.MkdirAll(s.data, 0o700))
+	s.checkpoint.prints = 0
+	err := errors.Join(s.spool.close(), s.checkpoint.reset(), spool.drop(), s.prints.drop(), os.RemoveAll(s.data), os.MkdirAll(s.data, 0o700))
 	s.spool = spool
 	return err
 }

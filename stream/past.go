@@ -19,6 +19,7 @@ type past struct {
 	cursors  map[int]cursorNote
 	states   map[int]json.RawMessage
 	spool    int64
+	prints   int64 // of the execution run
 	keys     int64
 	runs     int       // that began after another was complete
 	total    []int64   // keys in the file, by end
@@ -113,7 +114,7 @@ func (p *past) addBlock(b block, keys []byte) error {
 	if b.State != nil {
 		p.states[b.End] = b.State
 	}
-	p.spool, p.complete, p.stopped, p.done = b.Spool, b.Complete, b.Stopped, outcomes(p.done, &b)
+	p.spool, p.prints, p.complete, p.stopped, p.done = b.Spool, b.Prints, b.Complete, b.Stopped, outcomes(p.done, &b)
 	p.total[b.End] += n
 	p.keys += n
 	return nil

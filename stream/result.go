@@ -192,6 +192,10 @@ func (s *segment) writeResult(ctx context.Context, err error) error {
 				return err
 			}
 		}
+	} else if err == nil && s.keyed { // of an attempt before
+		if err := remove(base + spoolSuffix); err != nil {
+			return err
+		}
 	}
 	werr := durable.WriteFile(base+".json", func(w *os.File) error {
 		return json.NewEncoder(w).Encode(&r)

@@ -41,12 +41,13 @@ func (s *segment) run(ctx context.Context) error {
 
 // lock takes the segment for this run alone.
 func (s *segment) lock() (unlock func(), err error) {
+	s.prints = &prints{path: s.resultBase() + printsSuffix}
 	if !s.keyed {
 		if s.data, err = os.MkdirTemp("", "stepwell-stream-"); err != nil {
 			return nil, err
 		}
 		s.spool = &spool{path: s.resultBase() + spoolSuffix}
-		return func() { os.RemoveAll(s.data) }, s.spool.drop()
+		return func() { os.RemoveAll(s.data) }, errors.Join(s.spool.drop(), s.prints.drop())
 	}
 	var lock *flock.Flock
 	if lock, err = lockCheckpoint(s.base + ".ckpt"); err != nil {
@@ -68,7 +69,7 @@ func (s *segment) attempt(ctx, flow context.Context) error {
 	}
 	err = s.finish(ctx, err)
 	s.reportCounts(make([]action.Counts, len(s.graph.nodes)), true)
-	if cerr := s.spool.close(); err == nil {
+	if cerr := errors.Join(s.spool.close(), s.prints.close()); err == nil {
 		err = cerr
 	}
 	return err
@@ -189,15 +190,15 @@ func (s *segment) ending(n *node, err error) error {
 
 // seal records in the checkpoint that the stream has come to its end.
 func (s *segment) seal() error {
-	if !s.keyed {
-		return nil
-	}
 	for _, n := range s.graph.ends {
 		if n.role() != spec.Sink {
 			if err := n.leaf.recordDurable(all, nil); err != nil {
 				return err
 			}
 		}
+	}
+	if !s.keyed {
+		return nil
 	}
 	size, err := s.spool.sync()
 	if err != nil {

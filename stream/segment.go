@@ -42,6 +42,7 @@ type segment struct {
 	keyed      bool // items have keys: there is a checkpoint
 	checkpoint *checkpoint
 	spool      *spool
+	prints     *prints
 	data       string // directory for the modules
 
 	resumes     bool                    // some items may be done already

@@ -105,15 +105,15 @@ func (c *Client) Graph(ctx context.Context, f api.GetGraph) (*api.Graph, error) 
 
 // Field is columns of the steps of the execution f.ID.
 func (c *Client) Field(ctx context.Context, f api.GetField) (*columns.Table, error) {
-	return c.columns(ctx, at("executions", f.ID, "field"), queryOf(f))
+	return c.table(ctx, at("executions", f.ID, "field"), queryOf(f))
 }
 
 // Changes gives changes of an execution's steps, in the order of its commits.
 func (c *Client) Changes(ctx context.Context, of api.GetChanges) (*columns.Table, error) {
-	return c.columns(ctx, at("executions", of.ID, "events.columns"), queryOf(of))
+	return c.table(ctx, at("executions", of.ID, "events.columns"), queryOf(of))
 }
 
-func (c *Client) columns(ctx context.Context, path string, query url.Values) (*columns.Table, error) {
+func (c *Client) table(ctx context.Context, path string, query url.Values) (*columns.Table, error) {
 	res, err := c.open(ctx, http.MethodGet, path, query, http.Header{"Accept": {columns.MediaType}}, nil)
 	if err != nil {
 		return nil, err
@@ -124,6 +124,16 @@ func (c *Client) columns(ctx context.Context, path string, query url.Values) (*c
 		return nil, &stepwell.Error{Code: stepwell.CodeUnavailable, Message: "the answer broke off", Err: err}
 	}
 	return columns.Decode(raw)
+}
+
+// Footprints is where the items of the streams of the execution f.ID are: columns west, south, east, north and state.
+func (c *Client) Footprints(ctx context.Context, f api.GetFootprints) (*columns.Table, error) {
+	return c.table(ctx, at("executions", f.ID, "footprints"), queryOf(f))
+}
+
+// FootprintItems lists items of the streams of the execution f.ID by where they are.
+func (c *Client) FootprintItems(ctx context.Context, f api.ListFootprintItems) (*api.FootprintItems, error) {
+	return get[api.FootprintItems](ctx, c, at("executions", f.ID, "footprints", "items"), queryOf(f))
 }
 
 // Cancel stops an execution and gives its status then.

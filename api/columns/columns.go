@@ -1,7 +1,7 @@
 // Package columns is the format of tables for pages that draw many rows: application/vnd.stepwell.columns.
 //
 // It is the four bytes SWC1, the length of a JSON header as a 32-bit number, the header, and the columns in its order; zeros
-// fill up before each column, so that it begins at a multiple of 8. All numbers are little-endian and unsigned. A reader skips
+// fill up before each column, so that it begins at a multiple of 8. All numbers are little-endian, and unsigned or of floating point. A reader skips
 // columns that it does not know, and finds the meaning of enumerated values in the header, so that new ones do not break it.
 package columns
 
@@ -10,6 +10,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/stepwell/stepwell"
@@ -46,7 +47,7 @@ type Header struct {
 // Column describes a column.
 type Column struct {
 	Name   string `json:"name"`
-	Type   string `json:"type" enum:"u8,u16,u32" doc:"The size of a value."`
+	Type   string `json:"type" enum:"u8,u16,u32,f32" doc:"The size of a value; f32 is floating point."`
 	Length int    `json:"length" doc:"How many values there are."`
 }
 
@@ -56,6 +57,7 @@ type Data struct {
 	U8   []uint8
 	U16  []uint16
 	U32  []uint32
+	F32  []float32
 }
 
 // describe is the column's place in a header.
@@ -65,6 +67,8 @@ func (d *Data) describe() Column {
 		return Column{d.Name, "u16", len(d.U16)}
 	case d.U32 != nil:
 		return Column{d.Name, "u32", len(d.U32)}
+	case d.F32 != nil:
+		return Column{d.Name, "f32", len(d.F32)}
 	}
 	return Column{d.Name, "u8", len(d.U8)}
 }
@@ -85,7 +89,7 @@ func Narrow(name string, values []uint32) Data {
 }
 
 // Size is the number of bytes that the values take.
-func (d *Data) Size() int { return len(d.U8) + 2*len(d.U16) + 4*len(d.U32) }
+func (d *Data) Size() int { return len(d.U8) + 2*len(d.U16) + 4*(len(d.U32)+len(d.F32)) }
 
 func aligned(n int) int { return (n + 7) &^ 7 }
 
@@ -117,6 +121,9 @@ func Encode(h Header, data []Data) ([]byte, error) {
 		for _, v := range data[i].U32 {
 			out = binary.LittleEndian.AppendUint32(out, v)
 		}
+		for _, v := range data[i].F32 {
+			out = binary.LittleEndian.AppendUint32(out, math.Float32bits(v))
+		}
 		out = pad(out)
 	}
 	return out, nil
@@ -133,7 +140,7 @@ type Table struct {
 }
 
 // sizes of the types' values.
-var sizes = map[string]int{"u8": 1, "u16": 2, "u32": 4}
+var sizes = map[string]int{"u8": 1, "u16": 2, "u32": 4, "f32": 4}
 
 // Decode reads a table, which keeps raw. Its memory beside raw is bounded by the header's limit. CodeInvalid for what is not
 // one.
@@ -187,7 +194,7 @@ func bad(format string, args ...any) error {
 	return stepwell.Errorf(stepwell.CodeInvalid, "ask again; is it a Stepwell server of this version?", "this is not a table of columns: "+format, args...)
 }
 
-// Column gives the values of a column, whatever their type; nil if there is no such column.
+// Column gives the values of a column, whatever their type (those of f32 as their bits); nil if there is no such column.
 func (t *Table) Column(name string) []uint32 {
 	i := slices.IndexFunc(t.Columns, func(c Column) bool { return c.Name == name })
 	if i < 0 {

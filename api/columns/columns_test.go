@@ -14,7 +14,7 @@ import (
 
 func sample() (columns.Header, []columns.Data) {
 	return columns.Header{Version: 7, Rows: 3, From: 1, Total: 4, States: []string{"pending", "completed"}, Workers: []string{"", "w1"}, Began: 1_700_000_000_000},
-		[]columns.Data{{Name: "status", U8: []uint8{0, 1, 1}}, {Name: "layer", U16: []uint16{0, 1, 65535}}, {Name: "start", U32: []uint32{0, 1 << 31, 5}}, {Name: "none", U16: []uint16{}}}
+		[]columns.Data{{Name: "status", U8: []uint8{0, 1, 1}}, {Name: "layer", U16: []uint16{0, 1, 65535}}, {Name: "start", U32: []uint32{0, 1 << 31, 5}}, {Name: "none", U16: []uint16{}}, {Name: "side", F32: []float32{0, 1.5, -180}}}
 }
 
 func TestTable(t *testing.T) {
@@ -30,11 +30,11 @@ func TestTable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.Columns = []columns.Column{{"status", "u8", 3}, {"layer", "u16", 3}, {"start", "u32", 3}, {"none", "u16", 0}}
+	h.Columns = []columns.Column{{"status", "u8", 3}, {"layer", "u16", 3}, {"start", "u32", 3}, {"none", "u16", 0}, {"side", "f32", 3}}
 	if !reflect.DeepEqual(got.Header, h) {
 		t.Errorf("the header is %+v, want %+v", got.Header, h)
 	}
-	for name, want := range map[string][]uint32{"status": {0, 1, 1}, "layer": {0, 1, 65535}, "start": {0, 1 << 31, 5}, "none": {}, "other": nil} {
+	for name, want := range map[string][]uint32{"status": {0, 1, 1}, "layer": {0, 1, 65535}, "start": {0, 1 << 31, 5}, "none": {}, "side": {0, 0x3fc00000, 0xc3340000}, "other": nil} {
 		if column := got.Column(name); !reflect.DeepEqual(column, want) {
 			t.Errorf("%s is %v, want %v", name, column, want)
 		}

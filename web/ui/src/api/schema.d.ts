@@ -446,6 +446,43 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/executions/{execution_id}/footprints": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Gives the boxes of the items of an execution's streams as columns, for a map
+         * @description Binary, in the format of /field, whose header is FieldHeader. A row is an item that has a bbox: the columns west, south, east and north are its sides in degrees (32-bit floating point; west is more than east where it crosses the antimeridian), state is a position in states. An item that reached several ends of a stream is one row, and has failed if it failed on the way to any. Items of streams that run are there once they are durable. /footprints/items says which items they are.
+         */
+        get: operations["execution.footprints"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/executions/{execution_id}/footprints/items": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists the items of an execution's streams that meet a box, and why failed ones have failed */
+        get: operations["execution.footprints.items"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/executions/{execution_id}/graph": {
         parameters: {
             query?: never;
@@ -2742,10 +2779,10 @@ export interface components {
             length: number;
             name: string;
             /**
-             * @description The size of a value.
+             * @description The size of a value; f32 is floating point.
              * @enum {string}
              */
-            type: "u8" | "u16" | "u32";
+            type: "u8" | "u16" | "u32" | "f32";
         };
         ComparedStep: {
             /** @description Missing when a has no such step. */
@@ -3450,6 +3487,29 @@ export interface components {
         FiringList: {
             firings: components["schemas"]["Firing"][];
             next_cursor?: string;
+        };
+        FootprintItem: {
+            /** @description West, south, east, north in degrees; west is more than east where it crosses the antimeridian. Rounded to 24 bits. */
+            bbox: number[] | null;
+            collection_id?: string;
+            /** @description Of a failed one: its record, as in failures.json. */
+            failure?: unknown;
+            /** @description Missing: it has none, or one of more than 1,000 bytes. */
+            id?: string;
+            /** @enum {string} */
+            state: "completed" | "failed";
+        };
+        FootprintItems: {
+            /** @description False: there are more than 1,048,576, which are all that are kept of a stream and read. */
+            complete: boolean;
+            /** @description In the order of the table of /footprints. */
+            items: components["schemas"]["FootprintItem"][];
+            next_cursor?: string;
+            /**
+             * Format: int64
+             * @description How many there are in the box.
+             */
+            total: number;
         };
         ForecastCounts: {
             /** Format: int64 */
@@ -6777,6 +6837,68 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    "execution.footprints": {
+        parameters: {
+            query?: {
+                /** @description Only those that meet this box: west,south,east,north in degrees; west may be more than east, across the antimeridian. */
+                bbox?: string;
+                /** @description The first row. */
+                from?: number;
+                /** @description Rows at most; total in the header says how many there are. */
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                /** @description UUID of the execution, or a beginning of it that no other has (8 characters or more). */
+                execution_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            "4XX": components["responses"]["Failure"];
+            /** @description The columns */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.stepwell.columns": string;
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    "execution.footprints.items": {
+        parameters: {
+            query?: {
+                /** @description Only those that meet this box: west,south,east,north in degrees. */
+                bbox?: string;
+                cursor?: string;
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                /** @description UUID of the execution, or a beginning of it that no other has (8 characters or more). */
+                execution_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            "4XX": components["responses"]["Failure"];
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FootprintItems"];
+                };
             };
             default: components["responses"]["Failure"];
         };

@@ -1,0 +1,78 @@
+package api_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stepwell/stepwell/api"
+)
+
+// TestFootprints reads where the items of a stream are, as the page does, some of which failed and some of which are nowhere.
+func TestFootprints(t *testing.T) {
+	r := newRig(t)
+	dir := t.TempDir()
+	var in strings.Builder
+	for i := range 200 {
+		n := fmt.Sprint(i)
+		if i%50 == 0 {
+			n = `"text"`
+		}
+		fmt.Fprintf(&in, "{\"id\":\"i%d\",\"collection\":\"c\",\"n\":%s,\"bbox\":[%d,10,%d,11]}\n{\"id\":\"nowhere%d\",\"n\":1}\n", i, n, i-100, i-99, i)
+	}
+	fmt.Fprintln(&in, `{"id":"over","n":1,"bbox":[179,-5,-179,5]}`)
+	good(t, os.WriteFile(filepath.Join(dir, "in.ndjson"), []byte(in.String()), 0o600))
+	x := r.finished(strings.NewReplacer("DIR", dir).Replace(`
+name: boxes
+settings: {output_failures: DIR/failures.json}
+steps:
+  - {id: read, module: stream.read, config: {path: DIR/in.ndjson}}
+  - {id: some, module: stream.filter, depends_on: [read], config: {when: "item.n + 1 > 0"}}
+  - {id: write, module: stream.write, depends_on: [some], config: {path: DIR/out.ndjson}}
+  - {id: other, module: stream.write, depends_on: [some], config: {path: DIR/other.ndjson}}
+`))
+	c, ctx, of := r.client("viewer"), t.Context(), api.ExecutionPath{ID: x.ID}
+	all, err := c.Footprints(ctx, api.GetFootprints{ExecutionPath: of})
+	good(t, err)
+	failed := 0
+	for _, s := range all.Column("state") {
+		failed += int(s)
+	}
+	if all.Rows != 201 || all.Total != 201 || failed != 4 || all.States[1] != "failed" || len(all.Column("west")) != 201 {
+		t.Fatalf("%+v, %d failed", all.Header, failed)
+	}
+	part, err := c.Footprints(ctx, api.GetFootprints{ExecutionPath: of, From: 200, Limit: 10})
+	good(t, err)
+	if part.Rows != 1 || part.From != 200 || part.Total != 201 {
+		t.Errorf("%+v", part.Header)
+	}
+	page, err := c.FootprintItems(ctx, api.ListFootprintItems{ExecutionPath: of, BBox: "-100.5,0,-96.5,20", Limit: 3})
+	good(t, err)
+	if len(page.Items) != 3 || page.Total != 4 || page.Next == "" || !page.Complete {
+		t.Fatalf("%+v", page)
+	}
+	if a, b := page.Items[0], page.Items[1]; a.ID != "i0" || a.State != "failed" || !strings.Contains(string(a.Failure), `"some"`) || b.ID != "i1" || b.Collection != "c" || b.State != "completed" || b.Failure != nil || b.Box != [4]float32{-99, 10, -98, 11} {
+		t.Errorf("%+v %+v", a, b)
+	}
+	rest, err := c.FootprintItems(ctx, api.ListFootprintItems{ExecutionPath: of, BBox: "-100.5,0,-96.5,20", Limit: 3, Cursor: page.Next})
+	good(t, err)
+	if len(rest.Items) != 1 || rest.Items[0].ID != "i3" || rest.Next != "" {
+		t.Errorf("%+v", rest)
+	}
+	over, err := c.FootprintItems(ctx, api.ListFootprintItems{ExecutionPath: of, BBox: "170,-1,-170,1"})
+	good(t, err)
+	if len(over.Items) != 1 || over.Items[0].ID != "over" {
+		t.Errorf("%+v", over)
+	}
+	for _, bad := range []string{"1,2,3", "1,2,3,x", "1,5,3,4", "-181,0,0,0", "1,2,3,nan", "1,2,3,4,5"} {
+		r.do("viewer", "GET", "/api/v1/executions/"+x.ID+"/footprints?bbox="+bad, nil).is(400)
+	}
+	none := r.finished("name: none\nsteps: [{id: a, action: util.noop}]")
+	empty, err := c.Footprints(ctx, api.GetFootprints{ExecutionPath: api.ExecutionPath{ID: none.ID}})
+	good(t, err)
+	if empty.Rows != 0 || empty.Total != 0 {
+		t.Errorf("%+v", empty.Header)
+	}
+}

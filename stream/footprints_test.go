@@ -1,0 +1,103 @@
+package stream_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/stepwell/stepwell/stream"
+	"github.com/stepwell/stepwell/stream/streamtest"
+)
+
+// printed runs a source with boxes, of which b fails, and gives what its footprints say.
+func printed(t *testing.T, dir, execution string, settings map[string]any, fails func(id string) bool, q stream.FootprintQuery, items ...string) []string {
+	t.Helper()
+	got := streamtest.Run(t.Context(), t, streamtest.Segment{Checkpoints: dir, Execution: execution, Settings: settings,
+		Modules: []stream.Module{streamtest.Source("read", items...), streamtest.Modifier("check", true, func(_ context.Context, it *stream.Item) (*stream.Item, error) {
+			if fails(it.ID()) {
+				return nil, errors.New("it fails")
+			}
+			return it, nil
+		}), streamtest.Collect("keep").Module()},
+		Steps: streamtest.Chain("read", nil, "check", nil, "keep", nil)})
+	if got.Err != nil {
+		t.Fatal(got.Err)
+	}
+	return footprints(t, dir, execution, q)
+}
+
+func footprints(t *testing.T, dir, execution string, q stream.FootprintQuery) (out []string) {
+	t.Helper()
+	page, err := stream.Footprints(t.Context(), stream.Options{Dir: dir}, "flow", execution, q)
+	if err != nil || !page.Complete {
+		t.Fatal(page.Complete, err)
+	}
+	for _, f := range page.Rows {
+		line := fmt.Sprintf("%v failed=%v %s/%s", f.Box, f.Failed, f.Item.Collection, f.Item.ID)
+		if f.Item.Failure != nil {
+			line += fmt.Sprint(" ", strings.Contains(string(f.Item.Failure), "it fails") && !strings.Contains(string(f.Item.Failure), "bbox"))
+		}
+		out = append(out, line)
+	}
+	return out
+}
+
+var boxed = []string{`{"id":"a","collection":"c","bbox":[1,2,3,4]}`, `{"id":"b","bbox":[179,-1,-179,1]}`, `{"id":"none"}`, `{"id":7,"bbox":[-10,-10,-9,-9]}`}
+
+func TestFootprints(t *testing.T) {
+	all := stream.FootprintQuery{Names: true, Most: 100}
+	b := func(id string) bool { return id == "b" }
+	for _, settings := range []map[string]any{nil, {"checkpoint": false}} {
+		dir := t.TempDir()
+		want := []string{"[1 2 3 4] failed=false c/a", "[179 -1 -179 1] failed=true /b true", "[-10 -10 -9 -9] failed=false /7"}
+		if diff := cmp.Diff(want, printed(t, dir, "x", settings, b, all, boxed...)); diff != "" {
+			t.Error(settings, diff)
+		}
+		page := all
+		page.From, page.Most = 1, 1
+		if diff := cmp.Diff(want[1:2], footprints(t, dir, "x", page)); diff != "" {
+			t.Error(diff)
+		}
+		for _, c := range []struct {
+			in   stream.Box
+			want []string
+		}{
+			{stream.Box{3, 4, 5, 5}, want[:1]},
+			{stream.Box{-180, -5, -179.5, 5}, want[1:2]},
+			{stream.Box{178, -20, -8, 20}, want[1:]},
+			{stream.Box{50, 50, 60, 60}, nil},
+		} {
+			in := all
+			in.In = &c.in
+			if diff := cmp.Diff(c.want, footprints(t, dir, "x", in)); diff != "" {
+				t.Error(c.in, diff)
+			}
+		}
+		if got := footprints(t, dir, "another", all); got != nil {
+			t.Error(got)
+		}
+	}
+}
+
+// A restart in place repeats what has failed: an item is there once, as it is in the end. Another execution has its own items.
+func TestFootprintsOfLaterRuns(t *testing.T) {
+	dir, all := t.TempDir(), stream.FootprintQuery{Names: true, Most: 100}
+	never := func(string) bool { return false }
+	printed(t, dir, "x", nil, func(id string) bool { return id == "b" }, all, boxed...)
+	want := []string{"[1 2 3 4] failed=false c/a", "[179 -1 -179 1] failed=false /b", "[-10 -10 -9 -9] failed=false /7"}
+	if diff := cmp.Diff(want, printed(t, dir, "x", nil, never, all, boxed...)); diff != "" {
+		t.Error(diff)
+	}
+	more := append(boxed, `{"id":"new","bbox":[0,0,1,1]}`)
+	if diff := cmp.Diff(append(slices.Clone(want), "[0 0 1 1] failed=false /new"), printed(t, dir, "later", nil, never, all, more...)); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(want, footprints(t, dir, "x", all)); diff != "" {
+		t.Error(diff)
+	}
+}
