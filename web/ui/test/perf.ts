@@ -1,13 +1,14 @@
 // Measures the page of an execution with 100,000 steps in a real Chromium with its default flags (ui.md §11, rows 3 to 6), and prints
 // JSON. It is no test: run it on a quiet machine.
 //
-//   STEPWELL_BINARY=/path/to/stepwell npm run perf          # RUNS=3 FRAMES=180 SHAPES=fan,layers,diamonds,changing
+//   STEPWELL_BINARY=/path/to/stepwell npm run perf          # RUNS=3 FRAMES=180 SHAPES=fan,layers,diamonds,changing,map
 import { chromium, type CDPSession, type Page } from "playwright-core"
+import { map } from "./perf_map"
 import { Server } from "./server"
 
 const runs = Number(process.env.RUNS ?? 3)
 const frames = Number(process.env.FRAMES ?? 180)
-const wanted = (process.env.SHAPES ?? "fan,layers,diamonds,changing").split(",")
+const wanted = (process.env.SHAPES ?? "fan,layers,diamonds,changing,map").split(",")
 // A server takes documents of 4 MiB, so that layers and diamonds are the bodies of a for_each.
 const shapes: Record<string, object> = {
   fan: { name: "fan", steps: [{ id: "each", action: "util.fail", params: { message: "one" }, condition: "{{ item == 54321 }}", for_each: { items: 99_998, max_failures: "10%" } }, { id: "after", action: "util.noop", depends_on: ["each"] }] },
@@ -30,8 +31,8 @@ const quantile = (list: number[], q: number) => [...list].sort((a, b) => a - b)[
 const round = (n: number) => Math.round(n * 10) / 10
 
 /** moving drags the field for some frames, and takes the times between them. */
-async function moving(page: Page, cdp: CDPSession) {
-  const box = (await page.locator(".field-host").boundingBox())!
+async function moving(page: Page, cdp: CDPSession, host = ".field-host") {
+  const box = (await page.locator(host).boundingBox())!
   const [x, y] = [box.x + box.width / 2, box.y + box.height / 2]
   const before = await cpu(cdp)
   await page.evaluate(() => {
@@ -125,6 +126,7 @@ export async function main() {
       for (let i = 0; i < runs; i++) tries.push(await measure(server, x.execution_id))
       ;(result.shapes as Record<string, unknown>)[name] = { steps: x.progress.total, status: x.status, tries }
     }
+    if (wanted.includes("map")) result.map = await map(server, runs, moving)
     if (wanted.includes("changing")) result.changing = await changing(server)
   } finally {
     await server.stop()

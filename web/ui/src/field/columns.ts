@@ -15,7 +15,7 @@ export interface Header {
   again?: boolean
 }
 
-export type Values = Uint8Array | Uint16Array | Uint32Array
+export type Values = Uint8Array | Uint16Array | Uint32Array | Float32Array
 
 export interface Table {
   header: Header
@@ -24,7 +24,7 @@ export interface Table {
 }
 
 const maxHeader = 1 << 20
-const kinds: Record<string, { new (b: ArrayBuffer, at: number, n: number): Values; BYTES_PER_ELEMENT: number }> = { u8: Uint8Array, u16: Uint16Array, u32: Uint32Array }
+const kinds: Record<string, { new (b: ArrayBuffer, at: number, n: number): Values; BYTES_PER_ELEMENT: number }> = { u8: Uint8Array, u16: Uint16Array, u32: Uint32Array, f32: Float32Array }
 const aligned = (n: number) => Math.ceil(n / 8) * 8
 
 /** decode reads a table; it throws where the buffer is none. Columns of unknown names are kept, of unknown types refused. */

@@ -1,4 +1,5 @@
 import { useState } from "react"
+import { Link } from "wouter"
 import { api, data, type Schemas } from "../../api/client"
 import { usePages } from "../../api/pages"
 import { formatCount } from "../../format"
@@ -29,6 +30,7 @@ export function Streams() {
           {list.rows!.map((s) => <Flow key={s.id} of={s} />)}
           {list.problem && <ProblemBox problem={list.problem} />}
           {list.more && <p><Button onClick={list.onEnd}>More streams</Button></p>}
+          {list.rows!.length > 0 && <p><Link className="button" href={`/map?execution=${id}`}>Items on a map</Link></p>}
           {list.rows!.length > 0 && <Failures />}
         </>
       )}</Loaded>

@@ -1,0 +1,63 @@
+import { afterAll, beforeAll, expect, test } from "vitest"
+import { closeBrowser, looksRight, open } from "./browser"
+import { Server } from "./server"
+
+let server: Server
+beforeAll(async () => { server = await new Server().start() })
+afterAll(async () => {
+  await closeBrowser()
+  await server.stop()
+})
+
+test("the map: footprints of a stream, what is at a place, a box over the antimeridian, both projections", async () => {
+  const lines = Array.from({ length: 300 }, (_, i) => JSON.stringify({ id: `i${i}`, collection: "c", n: i % 100 === 99 ? "text" : i, bbox: [(i % 36) * 10 - 180, Math.floor(i / 36) * 10 - 40, (i % 36) * 10 - 178, Math.floor(i / 36) * 10 - 38] }))
+  const path = server.file("in.ndjson", [...lines, JSON.stringify({ id: "over", n: 1, bbox: [179, 60, -179, 62] }), JSON.stringify({ id: "nowhere", n: 1 })].join("\n") + "\n")
+  const x = await server.run({ name: "mapped", settings: { output_failures: path.replace("in.nd", "failures.") }, steps: [
+    { id: "read", module: "stream.read", config: { path } },
+    { id: "some", module: "stream.filter", depends_on: ["read"], config: { when: "item.n + 1 > 0" } },
+    { id: "write", module: "stream.write", depends_on: ["some"], config: { path: path.replace("in.", "out.") } },
+  ] })
+  const o = await open(server, `/executions/${x.execution_id}/streams`)
+  await o.page.getByRole("link", { name: "Items on a map" }).click()
+  const canvas = o.page.locator("canvas[data-drawn]")
+  await canvas.waitFor()
+  await expect.poll(() => canvas.getAttribute("data-drawn")).toBe("302") // 301, of which one is cut at the edge
+  await o.page.getByText("298 done").waitFor()
+  // Something is drawn, in two colours at least.
+  const colours = () => canvas.evaluate((el: HTMLCanvasElement) => new Set(new Uint32Array(el.getContext("2d")!.getImageData(0, 0, el.width, el.height).data.buffer)).size)
+  await expect.poll(colours).toBeGreaterThan(2)
+  // i18 is at 0 to 2 degrees east, 40 to 38 south: a click on it shows it.
+  const host = o.page.getByRole("application")
+  const at = (await host.boundingBox())!
+  const perDegree = Math.min((at.width - 32) / 360, (at.height - 32) / (2 * 90.97))
+  await host.click({ position: { x: at.width / 2 + 1 * perDegree, y: at.height / 2 + perDegree * 57.29578 * Math.sin((39 * Math.PI) / 180) / Math.cos((37.5 * Math.PI) / 180) ** 2 } })
+  await o.page.getByRole("heading", { name: "1 item" }).waitFor()
+  await expect.poll(() => o.page.getByLabel("JSON of i18").innerText()).toContain('"collection_id": "c"')
+  await o.page.getByLabel("Box").fill("175,55,-175,65")
+  await o.page.getByRole("button", { name: "Show" }).click()
+  await o.page.getByLabel("JSON of over").waitFor()
+  await o.page.goBack()
+  await o.page.getByLabel("JSON of i18").waitFor()
+  await o.page.getByLabel("Box").fill("80,-40,100,-10") // i99 has failed at 90 east
+  await o.page.getByRole("button", { name: "Show" }).click()
+  await o.page.getByText("i99", { exact: true }).click()
+  await expect.poll(() => o.page.getByLabel("JSON of i99").innerText()).toContain('"step_id": "some"')
+  await o.page.getByLabel("Projection").selectOption("Mercator")
+  await o.page.getByLabel("Centre").selectOption("Pacific")
+  await expect.poll(() => canvas.getAttribute("data-drawn")).toBe("301") // nothing is cut there
+  // Drawn with the pointer: all there is.
+  await o.page.getByRole("button", { name: "Draw a box" }).click()
+  await o.page.mouse.move(at.x + 4, at.y + 4)
+  await o.page.mouse.down()
+  await o.page.mouse.move(at.x + at.width - 8, at.y + at.height - 8)
+  await o.page.mouse.up()
+  await o.page.getByRole("heading", { name: "301 items" }).waitFor()
+  await host.press("+")
+  await expect.poll(() => o.page.url()).toContain("z=")
+  await o.close()
+  await looksRight(server, `/map?execution=${x.execution_id}&bbox=80,-40,100,-10`, (page) => page.getByText("i99", { exact: true }))
+  const none = await server.run({ name: "none", steps: [{ id: "a", action: "util.noop" }] })
+  const e = await open(server, `/map?execution=${none.execution_id}`)
+  await e.page.getByText("There are no footprints").waitFor()
+  await e.close()
+})
