@@ -62,19 +62,28 @@ const least = 1e-4
 
 /** place arranges footprints on the plane. */
 export function place(f: Footprints, kind: Kind, centre: number): Placed {
-  const boxes: number[] = []
-  const row: number[] = []
-  for (let i = 0; i < f.n; i++) {
-    const [top, bottom] = [down(kind, f.north[i]!), down(kind, f.south[i]!)]
-    for (const [from, to] of parts(f.west[i]!, f.east[i]!, centre)) {
-      boxes.push(from, top, Math.max(least, to - from), Math.max(least, bottom - top))
-      row.push(i)
-    }
+  const room = 2 * f.n
+  const [x, y, w, h] = [new Float32Array(room), new Float32Array(room), new Float32Array(room), new Float32Array(room)]
+  const row = new Uint32Array(room)
+  let n = 0
+  const add = (i: number, from: number, to: number, top: number, bottom: number) => {
+    x[n] = from
+    y[n] = top
+    w[n] = Math.max(least, to - from)
+    h[n] = Math.max(least, bottom - top)
+    row[n++] = i
   }
-  const n = row.length
-  const b = { n, x: new Float32Array(n), y: new Float32Array(n), w: new Float32Array(n), h: new Float32Array(n) }
-  for (let i = 0; i < n; i++) [b.x[i], b.y[i], b.w[i], b.h[i]] = [boxes[4 * i]!, boxes[4 * i + 1]!, boxes[4 * i + 2]!, boxes[4 * i + 3]!]
-  return { layout: { ...b, frames: new Uint32Array(0), gaps: [], index: indexOf(b) }, row: Uint32Array.from(row), status: Uint8Array.from(row, (i) => f.state[i]!) }
+  for (let i = 0; i < f.n; i++) {
+    const [west, east] = [f.west[i]!, f.east[i]!]
+    const [top, bottom] = [down(kind, f.north[i]!), down(kind, f.south[i]!)]
+    const from = west - centre < -180 ? west - centre + 360 : west - centre
+    if (east >= west && from + east - west < 180) add(i, from, from + east - west, top, bottom) // nearly all
+    else for (const [start, end] of parts(west, east, centre)) add(i, start, end, top, bottom)
+  }
+  const boxes = { n, x: x.slice(0, n), y: y.slice(0, n), w: w.slice(0, n), h: h.slice(0, n) }
+  const status = new Uint8Array(n)
+  for (let k = 0; k < n; k++) status[k] = f.state[row[k]!]!
+  return { layout: { ...boxes, frames: new Uint32Array(0), gaps: [], index: indexOf(boxes) }, row: row.slice(0, n), status }
 }
 
 export type Box = [west: number, south: number, east: number, north: number]
