@@ -150,7 +150,8 @@ const maxWait = 60 * time.Second
 
 type getExecutionInput struct {
 	ExecutionPath
-	Wait int `query:"wait_seconds" minimum:"0" maximum:"60" doc:"Answers when the execution has ended, or after so many seconds with what there is then; earlier when the server stops. Defaults to 0: at once."`
+	Wait  int `query:"wait_seconds" minimum:"0" maximum:"60" doc:"Answers when the execution has ended, or after so many seconds with what there is then; earlier when the server stops. Defaults to 0: at once."`
+	Steps int `query:"steps" minimum:"1" maximum:"1000" default:"1000" doc:"How many steps come with it at most; current_step is one of them. /steps and /graph have all."`
 }
 
 func (s *server) getExecution(ctx context.Context, in *getExecutionInput) (*answer[ExecutionDetail], error) {
@@ -164,11 +165,11 @@ func (s *server) getExecution(ctx context.Context, in *getExecutionInput) (*answ
 	if err := s.learn(ctx, []store.Execution{*x}); err != nil {
 		return nil, err
 	}
-	rows, err := s.o.Store.Steps(ctx, x.No, store.StepFilter{Limit: detailSteps + 1})
+	rows, err := s.o.Store.Steps(ctx, x.No, store.StepFilter{Limit: in.Steps + 1})
 	if err != nil {
 		return nil, err
 	}
-	rows, next := page(rows, detailSteps, func(row *store.Step) string { return afterStep(row.Idx) })
+	rows, next := page(rows, in.Steps, func(row *store.Step) string { return afterStep(row.Idx) })
 	out := ExecutionDetail{Execution: s.executionOf(x), Steps: make([]Step, 0, len(rows)), MoreSteps: cursorTo("steps", next), Error: s.failure(x.ID, x.Failure)}
 	for i := range rows {
 		out.Steps = append(out.Steps, s.stepOf(x.ID, &rows[i]))

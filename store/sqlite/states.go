@@ -40,6 +40,14 @@ func (s *Store) States(ctx context.Context, execution int64, of []int32) ([]stor
 	if err != nil {
 		return nil, err
 	}
-	states, err := list(ctx, s, scan, s.sql["states"], execution)
-	return store.WithQueued(states, runs, engine.MaxSteps), err
+	var end int
+	err = s.each(ctx, func(rows *sql.Rows) error { return rows.Scan(&end) }, s.sql["states_end"], execution)
+	if err != nil {
+		return nil, fault("read "+s.path, err)
+	}
+	states := make([]store.StepState, 0, end) // a list that grows costs a quarter of the time
+	if err = s.each(ctx, into(&states, scan), s.sql["states"], execution); err != nil {
+		return nil, fault("read "+s.path, err)
+	}
+	return store.WithQueued(states, runs, engine.MaxSteps), nil
 }

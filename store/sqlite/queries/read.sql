@@ -99,6 +99,9 @@ FROM step
 WHERE execution = ?1 AND idx IN (SELECT value FROM json_each(?2)) AND rare ->> 'o' IS NULL
 ORDER BY idx
 
+-- name: states_end
+SELECT coalesce(max(idx) + 1, 0) FROM step WHERE execution = ?1
+
 -- name: states
 SELECT idx, version, status, attempt, worker, coalesce(queued, 0), coalesce(started, 0), coalesce(ended, 0),
     CASE WHEN length(rare) <= 500 THEN rare ELSE json_object('k', rare ->> 'k', 'c', rare ->> 'c', 'o', rare -> 'o') END

@@ -23,7 +23,7 @@ export async function open(server: Server, path = "/", o: Options = {}): Promise
     args: ["--no-sandbox", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"],
   })
   const context = await browser.newContext({ viewport: { width: o.width ?? 1440, height: o.height ?? 900 }, colorScheme: o.theme ?? "light", reducedMotion: "reduce", timezoneId: "UTC", locale: "en-US", permissions: ["clipboard-read", "clipboard-write"] })
-  context.setDefaultTimeout(90_000) // a state comes when it comes: the machine may have much else to do
+  context.setDefaultTimeout(Number(process.env.PATIENCE ?? 90_000)) // a state comes when it comes: the machine may have much else to do
   const page = await context.newPage()
   const opened = new Opened(server, context, page, o)
   await page.goto(server.url + path)

@@ -6583,6 +6583,8 @@ export interface operations {
     "execution.get": {
         parameters: {
             query?: {
+                /** @description How many steps come with it at most; current_step is one of them. /steps and /graph have all. */
+                steps?: number;
                 /** @description Answers when the execution has ended, or after so many seconds with what there is then; earlier when the server stops. Defaults to 0: at once. */
                 wait_seconds?: number;
             };

@@ -1,6 +1,6 @@
 import { Background, Controls, Handle, Position, ReactFlow, useReactFlow, type Connection, type Edge, type Node, type NodeProps } from "@xyflow/react"
 import "@xyflow/react/dist/style.css"
-import { useEffect, useMemo, type DragEvent } from "react"
+import { useEffect, useMemo, useRef, type DragEvent } from "react"
 import { StateMark } from "../../parts/State"
 import { complain } from "../../parts/Toasts"
 import { lookOf } from "../../states"
@@ -74,9 +74,19 @@ export function GraphPane({ nodes, problemsOf, selected, states, stale, readOnly
     [nodes, frozen],
   )
   const count = nodes.length
-  // The panel of a selected step takes room.
-  const beside = selected !== undefined
-  useEffect(() => { void flow.fitView({ padding: 0.15, maxZoom: 1, duration: 0 }) }, [count, beside, flow])
+  const pane = useRef<HTMLDivElement>(null)
+  useEffect(() => {
+    const whole = () => void flow.fitView({ padding: 0.15, maxZoom: 1, duration: 0 })
+    whole()
+    let width = pane.current!.clientWidth
+    const watch = new ResizeObserver(() => { // the panel of a selected step takes room
+      if (pane.current!.clientWidth === width) return
+      width = pane.current!.clientWidth
+      requestAnimationFrame(whole)
+    })
+    watch.observe(pane.current!)
+    return () => watch.disconnect()
+  }, [count, flow])
   const parentOf = (id: string) => nodes.find((n) => n.id === id)?.parent ?? ""
   const valid = (c: Connection | Edge) => c.source !== c.target && parentOf(c.source) === parentOf(c.target) && !pathBetween(nodes, c.target, c.source)
   const refuse = (c: { source: string | null; target: string | null }) => {
@@ -96,7 +106,7 @@ export function GraphPane({ nodes, problemsOf, selected, states, stale, readOnly
     onDrop(what, near?.id)
   }
   return (
-    <div className="graph-pane" data-stale={stale} onDragOver={(e) => { if (!frozen) e.preventDefault() }} onDrop={drop}>
+    <div ref={pane} className="graph-pane" data-stale={stale} onDragOver={(e) => { if (!frozen) e.preventDefault() }} onDrop={drop}>
       <ReactFlow
         nodes={shown} edges={edges} nodeTypes={nodeTypes} fitView minZoom={0.1} maxZoom={2} onlyRenderVisibleElements={count > 100}
         nodesDraggable={false} nodesConnectable={!frozen} deleteKeyCode={frozen ? null : ["Delete", "Backspace"]} multiSelectionKeyCode={null}

@@ -12,6 +12,7 @@ import { LogView } from "../../log/LogView"
 import { useDetail, useGraph, useLiveExecution } from "./ask"
 import { useField } from "./field"
 import { Events } from "./Events"
+import { Failure } from "./Failure"
 import { FanTab, WaterfallTab } from "./FieldTabs"
 import { GraphTab } from "./GraphTab"
 import { Counts, Header } from "./Header"
@@ -20,12 +21,12 @@ import { Replay, versionOf } from "./Replay"
 import { Side } from "./Side"
 import { StepTable } from "./StepTable"
 import { Streams } from "./Streams"
-import { Why } from "./Why"
 import "./execution.css"
 
 /** Execution is the page of one execution; the beginning of an id leads to the whole. */
 export default function Execution({ params }: { params: Record<string, string | undefined> }) {
   const detail = useDetail(params.id!)
+  useGraph(params.id!, [], versionOf(useSearchParams()[0].at)) // beside it, not after it
   return (
     <Loaded of={detail} lines={10}>
       {(x) => x.execution_id === params.id
@@ -60,7 +61,7 @@ function Page({ x, tab }: { x: Schemas["ExecutionDetail"]; tab: string }) {
       <div className="x" data-side={step !== undefined || undefined}>
         <Header />
         <Counts />
-        {x.error && step === undefined && at === undefined && <Failure of={x} />}
+        {(x.error || x.status === "completed_with_failures") && step === undefined && at === undefined && <Failure />}
         <nav className="tabs x-tabs" aria-label="Views">
           {tabs.filter((t) => t !== "streams" || shown === t || graph.data?.nodes.some((n) => n.kind === "stream")).map((t) => <a key={t} href={`executions/${id}/${t}`} aria-current={t === shown ? "page" : undefined} onClick={(e) => { if (!e.metaKey && !e.ctrlKey) { e.preventDefault(); goTo(t, { z: undefined }) } }}>{t}</a>)}
           <a href={`executions/${id}/log`} onClick={(e) => { if (!e.metaKey && !e.ctrlKey) { e.preventDefault(); goTo("log") } }}>log</a>
@@ -83,16 +84,6 @@ function Page({ x, tab }: { x: Schemas["ExecutionDetail"]; tab: string }) {
   )
 }
 
-// Failure says why the whole execution failed; the step that is the cause is one click away.
-function Failure({ of: x }: { of: Schemas["ExecutionDetail"] }) {
-  return (
-    <details className="x-failure">
-      <summary><strong>{x.error!.message}</strong>{x.error!.hint ? <span className="quiet"> {x.error!.hint}</span> : null}</summary>
-      <Why state={x.status} />
-    </details>
-  )
-}
-
 function usePageState(x: Schemas["ExecutionDetail"]): PageState {
   const id = x.execution_id
   const [search, setSearch] = useSearchParams()
@@ -100,7 +91,7 @@ function usePageState(x: Schemas["ExecutionDetail"]): PageState {
   const live = useLiveExecution(id, x.status)
   const at = versionOf(search.at)
   const graph = useGraph(id, [], at)
-  const field = useField(id, !ended(x.status), graph.data !== undefined || graph.error !== null, live.beat, at)
+  const field = useField(id, !ended(x.status), search.all === "1" || graph.data !== undefined || graph.error !== null, live.beat, at)
   const names = useMemo(() => new Names(id), [id])
   useEffect(() => () => names.close(), [names])
   const step = search.step

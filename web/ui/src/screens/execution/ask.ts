@@ -6,10 +6,8 @@ import type { Named } from "../../field/names"
 import { ended } from "../../states"
 import { follow } from "./follow"
 
-const at = (id: string) => ({ params: { path: { execution_id: id } } })
-
 /** useDetail is the execution itself; it is asked for again when its own status changes. */
-export const useDetail = (id: string) => useAsk(["execution", id, "detail"], () => data(api.GET("/api/v1/executions/{execution_id}", at(id))))
+export const useDetail = (id: string) => useAsk(["execution", id, "detail"], () => data(api.GET("/api/v1/executions/{execution_id}", { params: { path: { execution_id: id }, query: { steps: 1 } } })))
 
 // Of a version, which does not change, the key says which; of now it has "live" in it, because that changes with every step.
 const moment = (version: number | undefined) => (version === undefined ? ["live"] : ["past", version])
@@ -27,6 +25,13 @@ export const useStep = (id: string, key: string | undefined, version?: number) =
 /** useWhy asks why the execution or a step is in its state. Of what is inside a step that has ended the server keeps the error alone. */
 export const useWhy = (id: string, key: string | undefined, when: boolean, version?: number) =>
   useAsk(["execution", id, ...moment(version), "why", key ?? ""], () => data(api.GET("/api/v1/executions/{execution_id}/why", { params: { path: { execution_id: id }, query: { ...(key ? { step_id: key } : {}), ...(version ? { version } : {}) } } })), { enabled: when })
+
+/** useLost is the first step that has failed of its own, not because of one inside it. */
+export const useLost = (id: string, when: boolean) =>
+  useAsk<Named | null>(["execution", id, "live", "lost"], async (signal) => {
+    const { steps } = (await (await send(`api/v1/executions/${id}/steps?status=failed,timed_out&limit=50`, { signal })).json()) as { steps: Named[] }
+    return steps.find((s) => s.error && (s.error.step_id ?? s.step_id) === s.step_id) ?? steps[0] ?? null
+  }, { enabled: when })
 
 /** useApprovals are the questions of this execution that wait for an answer. */
 export const useApprovals = (id: string, waits: boolean) =>

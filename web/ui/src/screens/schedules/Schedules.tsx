@@ -1,4 +1,4 @@
-import { useState } from "react"
+import { useMemo, useState } from "react"
 import { Link, useLocation } from "wouter"
 import { api, data } from "../../api/client"
 import { usePages } from "../../api/pages"
@@ -34,6 +34,10 @@ const columns: Column<Job>[] = [
   { title: "Trouble", width: "minmax(80px, 1fr)", from: 1080, show: (j) => (j.last_error ? <span className="bad" title={j.last_error}>{j.last_error}</span> : <span className="quiet">–</span>) },
 ]
 
+// What starts next stands first; what starts no more is last.
+const bySoonest = (a: Job, b: Job) => soon(a).localeCompare(soon(b)) || a.name.localeCompare(b.name)
+const soon = (j: Job) => (j.enabled && j.next_run_at) || "~"
+
 export default function Schedules() {
   const [search, set] = useSearchParams()
   const [, navigate] = useLocation()
@@ -46,7 +50,7 @@ export default function Schedules() {
     return { rows: page.jobs, next: page.next_cursor }
   }, { id: (j) => j.job_id, enabled: !calendar })
   useKeys([{ keys: "n", does: "New schedule", act: () => { if (!noEdit) setMaking(true) } }])
-  const rows = list.rows ?? []
+  const rows = useMemo(() => [...(list.rows ?? [])].sort(bySoonest), [list.rows])
   return (
     <div className="screen" data-full={!calendar || undefined}>
       <header>

@@ -1,0 +1,32 @@
+import { useState } from "react"
+import { useRefusal } from "../../me"
+import { Button } from "../../parts/Button"
+import { ended } from "../../states"
+import { AgainDialog } from "./Actions"
+import { useLost } from "./ask"
+import { usePage } from "./page"
+import { Why } from "./Why"
+
+/** Failure says why the execution failed, or what failed in one that went on; the step that is the cause, and a retry, are one click
+ * away. */
+export function Failure() {
+  const { id, x, select } = usePage()
+  const refused = useRefusal("operator")
+  const [retry, setRetry] = useState(false)
+  const lost = useLost(id, !x.error).data
+  const error = x.error ?? lost?.error
+  const cause = error?.step_id ?? lost?.step_id
+  return (
+    <section className="x-failure" aria-label="Why it failed">
+      <details>
+        <summary><strong>{error?.message ?? "Steps failed, and the pipeline went on."}</strong>{error?.hint ? <span className="quiet"> {error.hint}</span> : null}</summary>
+        <Why state={x.status} />
+      </details>
+      <span className="row">
+        {cause && <Button title={`Show ${cause}`} onClick={() => select(cause)}>Show <span className="mono clip x-cause">{cause}</span></Button>}
+        {ended(x.status) && <Button refused={refused} onClick={() => setRetry(true)}>Retry what did not complete…</Button>}
+      </span>
+      {retry && <AgainDialog again={{ kind: "retry" }} onClose={() => setRetry(false)} />}
+    </section>
+  )
+}
