@@ -2,7 +2,7 @@
 import { useLayoutEffect, useRef } from "react"
 
 export interface Key {
-  /** "j", "Escape", "]", "?", "ctrl+k", or two in a row: "g e". */
+  /** "j", "Escape", "]", "?", "Space", "ctrl+k", or two in a row: "g e". */
   keys: string
   does: string
   act: () => void
@@ -30,7 +30,7 @@ export function useKeys(keys: Key[]) {
 
 /** nameOf writes a key event as in Key.keys. */
 export function nameOf(e: Pick<KeyboardEvent, "key" | "ctrlKey" | "metaKey" | "altKey">): string {
-  const key = e.key.length === 1 ? e.key.toLowerCase() : e.key
+  const key = e.key === " " ? "Space" : e.key.length === 1 ? e.key.toLowerCase() : e.key
   return (e.ctrlKey || e.metaKey ? "ctrl+" : "") + (e.altKey ? "alt+" : "") + key
 }
 
@@ -40,6 +40,7 @@ export function press(e: KeyboardEvent, now: number): boolean {
   const typing = target?.closest("input, textarea, select, [contenteditable=true]")
   const name = nameOf(e)
   if (typing && !name.startsWith("ctrl+")) return false
+  if (name === "Space" && target?.closest("button, a, summary, [role=button], [role=checkbox]")) return false // which it presses
   const both = now < pendingUntil ? `${pending} ${name}` : ""
   const found = active.find((k) => both && k.keys === both) ?? active.find((k) => k.keys === name)
   if (!found) {

@@ -1,14 +1,15 @@
 // Measures the pages in a real Chromium with its default flags (ui.md §11), and prints JSON. It is no test: run it on a quiet machine.
 //
-//   STEPWELL_BINARY=/path/to/stepwell npm run perf     # RUNS=3 FRAMES=180 PARTS=home,fan,layers,diamonds,changing,log,editor,search,kill,map
+//   STEPWELL_BINARY=/path/to/stepwell npm run perf     # RUNS=3 FRAMES=180 PARTS=home,fan,layers,diamonds,changing,log,editor,search,kill,map,replay
 import { changing, ended } from "./perf_field"
 import { map } from "./perf_map"
+import { replayed } from "./perf_replay"
 import { editor, home, kill, log, search } from "./perf_pages"
 import { Server } from "./server"
 
 const runs = Number(process.env.RUNS ?? 3)
-const wanted = (process.env.PARTS ?? "home,fan,layers,diamonds,changing,log,editor,search,kill,map").split(",")
-const parts: Record<string, (server: Server, runs: number) => Promise<unknown>> = { home, changing, log, editor, search, map, kill }
+const wanted = (process.env.PARTS ?? "home,fan,layers,diamonds,changing,log,editor,search,kill,map,replay").split(",")
+const parts: Record<string, (server: Server, runs: number) => Promise<unknown>> = { home, changing, log, editor, search, map, replay: replayed, kill }
 
 export async function main() {
   const server = await new Server().start()

@@ -1,9 +1,9 @@
 // The page's side of the worker: it asks, and gets answers as promises.
 import type { Layout, Spec } from "./layouts"
 import type { Steps } from "./steps"
-import type { Answer } from "./worker"
+import type { Answer, Then } from "./worker"
 
-type Question = { tables: ArrayBuffer[] } | { spec: Spec }
+type Question = { tables: ArrayBuffer[] } | { spec: Spec; then?: Then }
 
 export class Desk {
   private worker = new Worker(new URL("./worker.ts", import.meta.url), { type: "module" })
@@ -28,9 +28,9 @@ export class Desk {
     return ((await this.ask({ tables }, tables)) as { steps: Steps }).steps
   }
 
-  /** arrange makes a layout of the steps that were loaded last. */
-  async arrange(spec: Spec): Promise<Layout> {
-    return ((await this.ask({ spec }, [])) as { layout: Layout }).layout
+  /** arrange makes a layout of the steps that were loaded last, with other states and times than those if they are given. */
+  async arrange(spec: Spec, then?: Then): Promise<Layout> {
+    return ((await this.ask({ spec, then }, [])) as { layout: Layout }).layout
   }
 
   /** patch tells the worker what has changed; it takes the buffer. */

@@ -122,7 +122,9 @@ export function insideOf(steps: Steps, parent: number): number[] {
     if (steps.status[i] === absent || (frames ? frames.has(i) : steps.parent[i] !== parent + 1)) continue
     out.push(i)
   }
-  if (!frames) out.sort((p, q) => steps.layer[p]! - steps.layer[q]! || steps.pos[p]! - steps.pos[q]! || p - q)
+  if (frames) return out
+  const order = (p: number, q: number) => steps.layer[p]! - steps.layer[q]! || steps.pos[p]! - steps.pos[q]! || p - q
+  for (let k = 1; k < out.length; k++) if (order(out[k - 1]!, out[k]!) > 0) return out.sort(order) // they nearly always are in order
   return out
 }
 

@@ -119,7 +119,8 @@ export function FieldView(p: Props) {
   const under = useCallback((x: number, y: number) => {
     const { p, view } = latest.current
     if (!view) return -1
-    return at(p.scene.layout, p.scene.layout.index, view.x + x / view.sx, view.y + y / view.sy, 4 / view.sx, 4 / view.sy)
+    const found = at(p.scene.layout, p.scene.layout.index, view.x + x / view.sx, view.y + y / view.sy, 4 / view.sx, 4 / view.sy)
+    return found >= 0 && p.paint.fill[p.scene.status[found]!] ? found : -1 // not there at this moment
   }, [])
 
   const scale = useCallback((factor: number, x: number, y: number, both: boolean) => {

@@ -57,7 +57,7 @@ export function draw(ctx: CanvasRenderingContext2D, scene: Scene, view: View, pa
   if (scene.edges && seen.length <= maxEdges) drawEdges(ctx, scene, v, paint, seen, ratio)
   if (scene.bare) return { labelled: [], mode: "boxes" }
   drawBoxes(ctx, scene, v, paint, seen, frames)
-  const boxes = seen.filter((i) => !frames.has(i) && (scene.beside || scene.layout.w[i]! * view.sx >= 32))
+  const boxes = seen.filter((i) => paint.fill[scene.status[i]!] && !frames.has(i) && (scene.beside || scene.layout.w[i]! * view.sx >= 32))
   return { labelled: heightOf(scene.layout) * view.sy >= 12 && boxes.length <= maxLabels ? seen.filter((i) => frames.has(i)).concat(boxes) : [], mode: "boxes" }
 }
 
@@ -88,14 +88,14 @@ function drawFrames(ctx: CanvasRenderingContext2D, { layout, status }: Scene, v:
   }
 }
 
-function drawEdges(ctx: CanvasRenderingContext2D, { layout, first, edges }: Scene, v: View, paint: Paint, seen: number[], ratio: number) {
+function drawEdges(ctx: CanvasRenderingContext2D, { layout, status, first, edges }: Scene, v: View, paint: Paint, seen: number[], ratio: number) {
   ctx.strokeStyle = paint.line
   ctx.lineWidth = Math.max(1, Math.min(1.5 * ratio, 2 * v.sx))
   ctx.beginPath()
   for (const i of seen) {
     for (let k = first![i]!; k < first![i + 1]!; k++) {
       const from = edges![k]!
-      if (layout.w[from] === 0) continue
+      if (layout.w[from] === 0 || !paint.fill[status[i]!] || !paint.fill[status[from]!]) continue
       const x0 = (layout.x[from]! + layout.w[from]! - v.x) * v.sx
       const y0 = (layout.y[from]! + layout.h[from]! / 2 - v.y) * v.sy
       const x1 = (layout.x[i]! - v.x) * v.sx

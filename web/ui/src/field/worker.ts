@@ -3,7 +3,10 @@ import { decode, type Table } from "./columns"
 import { arrange, type Layout, type Spec } from "./layouts"
 import { join, patch, type Steps } from "./steps"
 
-export type Ask = { id: number; tables: ArrayBuffer[] } | { id: number; spec: Spec } | { patch: ArrayBuffer }
+/** Then are the states and times of a moment. */
+export type Then = Pick<Steps, "status" | "start" | "duration">
+
+export type Ask = { id: number; tables: ArrayBuffer[] } | { id: number; spec: Spec; then?: Then } | { patch: ArrayBuffer }
 export type Answer = { id: number; steps: Steps } | { id: number; layout: Layout } | { id: number; error: string }
 
 let steps: Steps | undefined
@@ -23,7 +26,7 @@ self.onmessage = ({ data }: MessageEvent<Ask>) => {
       return
     }
     if (!steps) throw new Error("there are no steps to arrange yet")
-    const layout = arrange(steps, data.spec)
+    const layout = arrange(data.then ? { ...steps, ...data.then } : steps, data.spec)
     answer({ id: data.id, layout }, [...buffersOf(layout), ...buffersOf(layout.index)])
   } catch (err) {
     answer({ id: data.id, error: err instanceof Error ? err.message : String(err) })

@@ -10,6 +10,7 @@ import { Names } from "../../field/names"
 import { nextIn } from "../../field/steps"
 import { LogView } from "../../log/LogView"
 import { useDetail, useGraph, useLiveExecution } from "./ask"
+import { useChanges, useThen } from "./changes"
 import { useField } from "./field"
 import { Events } from "./Events"
 import { Failure } from "./Failure"
@@ -91,7 +92,11 @@ function usePageState(x: Schemas["ExecutionDetail"]): PageState {
   const live = useLiveExecution(id, x.status)
   const at = versionOf(search.at)
   const graph = useGraph(id, [], at)
-  const field = useField(id, !ended(x.status), search.all === "1" || graph.data !== undefined || graph.error !== null, live.beat, at)
+  const [moved, move] = useState<number>()
+  const moment = moved ?? at
+  const changes = useChanges(id, moment)
+  const now = useField(id, !ended(x.status), search.all === "1" || graph.data !== undefined || graph.error !== null, live.beat, changes.failed ? at : undefined)
+  const field = useThen(now, changes, moment)
   const names = useMemo(() => new Names(id), [id])
   useEffect(() => () => names.close(), [names])
   const step = search.step
@@ -114,7 +119,7 @@ function usePageState(x: Schemas["ExecutionDetail"]): PageState {
     navigate(`/executions/${id}/${tab}${formatSearch({ ...parseSearch(window.location.search), ...change })}`)
   }, [navigate, id])
   const states = useMemo(() => search.state?.split(",").filter(Boolean) ?? [], [search.state])
-  return { id, x, live, field, names, at, search, setSearch, step, index, select, selectIndex, states, goTo }
+  return { id, x, live, field, names, at, moment, move, replay: changes.failed ? undefined : changes.replay, unfolded: changes.failed, search, setSearch, step, index, select, selectIndex, states, goTo }
 }
 
 function usePageKeys(page: PageState) {

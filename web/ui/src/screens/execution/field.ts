@@ -13,6 +13,8 @@ const columns = "status,attempt,layer,pos,start,duration,lane,parent,worker,edge
 
 export interface FieldState {
   steps?: Steps
+  /** Of a moment that the page has folded itself: the steps of now, which the desk has. */
+  now?: Steps
   desk?: Desk
   problem?: Problem
   /** There are more steps than the page shows. */
@@ -173,12 +175,14 @@ async function fetchTable(path: string, etag: string): Promise<Response> {
 /** useLayout arranges the steps in the worker; the last layout stays until the next one is there. */
 export function useLayout(field: FieldState, spec: Spec | undefined): Layout | undefined {
   const [layout, set] = useState<{ layout: Layout; kind: string }>()
-  const { steps, desk } = field
-  const wanted = spec && steps ? keyOf(spec, steps) : ""
+  const { steps, desk, now } = field
+  const wanted = spec && steps ? keyOf(spec, spec.kind === "waterfall" ? steps : (now ?? steps)) : ""
   useEffect(() => {
     if (!desk || !spec || !steps) return
     let stale = false
-    desk.arrange(spec).then((l) => { if (!stale && l.n <= steps.n) set({ layout: l, kind: spec.kind }) }, () => { /* the desk was closed */ })
+    // Graphs stay where they are while time passes. Only a waterfall is another one at every moment.
+    const then = now && spec.kind === "waterfall" ? { status: steps.status, start: steps.start, duration: steps.duration } : undefined
+    desk.arrange(spec, then).then((l) => { if (!stale && l.n <= steps.n) set({ layout: l, kind: spec.kind }) }, () => { /* the desk was closed */ })
     return () => { stale = true }
   }, [wanted, desk])
   return layout && spec && steps && layout.kind === spec.kind && layout.layout.n <= steps.n ? layout.layout : undefined

@@ -4,6 +4,7 @@ import type { Schemas } from "../../api/client"
 import type { Live } from "./ask"
 import type { FieldState } from "./field"
 import type { Names } from "../../field/names"
+import type { Replay } from "../../replay/replay"
 import type { Search } from "../../url"
 
 export const tabs = ["graph", "waterfall", "fan", "table", "events", "streams"] as const
@@ -15,8 +16,14 @@ export interface PageState {
   live: Live
   field: FieldState
   names: Names
-  /** The version that is shown; undefined: now. */
+  /** The version that is shown, and that is in the address; undefined: now. */
   at: number | undefined
+  /** The version that the steps show: it is ahead of at while a replay plays or its slider is moved. */
+  moment: number | undefined
+  move: (version: number | undefined) => void
+  /** The changes, once a version was asked for; unfolded: they cannot be had, so that each moment is asked for. */
+  replay: Replay | undefined
+  unfolded: boolean
   search: Search
   setSearch: (change: Search, how?: { push?: boolean }) => void
   /** The key of the selected step, and its index; −1: none, or not known yet. */
