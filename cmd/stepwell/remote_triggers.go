@@ -72,6 +72,7 @@ func (p *program) newWebhooksCommand() *cobra.Command {
 		p.sending("create", "Create a webhook and show its secret, once", "POST", func([]string) string { return pathTo("webhooks") }, &triggerFlags{}, "webhook_id", "Created webhook %s. Copy its secret now: it is not shown again."),
 		p.updating(r, "Update a webhook; what is not given stays", &triggerFlags{}, "webhook_id", "Updated webhook %s."),
 		p.verb("rotate ID", "Give a webhook another secret and show it, once", "POST", func(id string) string { return r.at(id, "rotate-secret") }, "Rotated the secret of webhook %s. Copy it now: it is not shown again."),
+		p.newDeliveriesCommand(r),
 		p.deleting(r, "Delete a webhook"))
 }
 
