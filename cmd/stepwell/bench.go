@@ -42,7 +42,8 @@ func (p *program) newBenchCommand() *cobra.Command {
             killed every ten seconds, while others look at the queue; fails unless every step has completed once, by the
             step logs and by what the service was asked. With --store postgres://…, --queue redis://… and --nodes too
 
-  field     the columns and the graph of an execution of n steps, and one-step executions alone and beside a page that asks for both
+  field     the columns and the graph of an execution of n steps, and one-step executions alone and beside a page that asks for both;
+            then 1,000 pages follow another such execution, while its state is asked for
 
 With --store postgres://… no-op steps have a second line: processor time, bytes, connections and, with pg_stat_statements, statements.
 

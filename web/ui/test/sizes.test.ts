@@ -1,0 +1,109 @@
+// Every screen in four sizes: nothing sticks out, no text is cut off without saying so, and nothing that can be pressed lies over
+// something else. One page is resized in place, and asked by a script inside of it.
+import { afterAll, beforeAll, expect, test } from "vitest"
+import type { Page } from "playwright-core"
+import { screens } from "../src/screens/screens"
+import { closeBrowser, open } from "./browser"
+import { diamond } from "./definitions"
+import { approval, hello, store } from "./seed"
+import { Server } from "./server"
+
+const sizes = [[2560, 1440], [1440, 900], [1280, 800], [390, 844]] as const
+
+let server: Server
+/** The addresses of screens by their path; one without parameters needs none. */
+let addresses: Record<string, string[]>
+beforeAll(async () => {
+  server = await new Server().start()
+  const pipeline = await store(server, hello)
+  const { job_id } = await server.ask("POST", "/scheduler/jobs", { name: "A schedule with quite a long name, as people write them", schedule: { type: "cron", expression: "*/10 2 * * *", timezone: "Europe/Berlin" }, callback: { type: "workflow", workflow_id: pipeline } })
+  const project = await server.ask("POST", "/projects", { name: "A project", tags: "school, 2026" })
+  await server.run(approval("Deploy version 7 of the service with the long name to production, now?"), {}, false)
+  const a = (await server.run(diamond)).execution_id
+  const b = (await server.run(diamond)).execution_id
+  addresses = {
+    "/executions/:a/compare/:b": [`/executions/${a}/compare/${b}`],
+    "/executions/:id/:tab?": [`/executions/${a}?step=check`, ...["waterfall", "fan", "table", "events", "log"].map((tab) => `/executions/${a}/${tab}`)],
+    "/pipelines/:id/edit": [`/pipelines/${pipeline}/edit?step=greet`],
+    "/pipelines/:id/:tab?": [`/pipelines/${pipeline}`, `/pipelines/${pipeline}/versions`, `/pipelines/${pipeline}/matrix`],
+    "/schedules": ["/schedules", "/schedules?tab=calendar"],
+    "/schedules/:id": [`/schedules/${job_id}`],
+    "/projects/:id": [`/projects/${project.id}`],
+    "/admin/:tab": ["keys", "secrets", "audit", "health"].map((tab) => `/admin/${tab}`),
+  }
+})
+afterAll(async () => {
+  await closeBrowser()
+  await server.stop()
+})
+
+/** wrong is what is wrong with the page as it is now. */
+const wrong = (page: Page) => page.evaluate(() => {
+  const found: string[] = []
+  const root = document.documentElement
+  if (root.scrollWidth > root.clientWidth) found.push(`the page is ${root.scrollWidth - root.clientWidth} pixels too wide`)
+  // What has a view of its own, which is moved: the graph, the field, the text.
+  const moved = ".react-flow, .field-host, .cm-editor, .hidden-text, .skip, [aria-hidden=true], [popover]"
+  const named = (el: Element) => `${el.tagName.toLowerCase()}.${[...el.classList].join(".")} "${(el.textContent || el.getAttribute("aria-label") || "").trim().slice(0, 40)}"`
+  const seen = (el: Element) => !el.closest(moved) && el.checkVisibility({ opacityProperty: true, visibilityProperty: true })
+  type Box = { left: number; top: number; right: number; bottom: number }
+  // clip is the part of a box that is not hidden by what it is inside of; hard: what hides it does so for good.
+  const clip = (el: Element, box: Box) => {
+    let [out, hard] = [{ left: box.left, top: box.top, right: box.right, bottom: box.bottom }, undefined as Element | undefined]
+    for (let at: Element | null = el; at && at !== root; at = at.parentElement) {
+      const style = getComputedStyle(at)
+      if (style.overflowX === "visible" && style.overflowY === "visible") continue
+      const r = at.getBoundingClientRect()
+      if (r.width < 2 && r.height < 2) return { out: { left: 0, top: 0, right: 0, bottom: 0 }, hard: undefined } // for screen readers alone
+      const cut = out.left < r.left - 1.5 || out.right > r.right + 1.5 || out.top < r.top - 1.5 || out.bottom > r.bottom + 1.5
+      if (cut && (style.overflowX === "hidden" || style.overflowX === "clip") && style.textOverflow !== "ellipsis" && !style.webkitLineClamp.match(/\d/)) hard ??= at
+      if (cut && (style.overflowX === "auto" || style.overflowX === "scroll") && at.clientHeight < 20 && at.scrollHeight > at.clientHeight + 1) hard ??= at
+      // What is scrolled, or ends with an ellipsis, says that there is more.
+      if (cut) out = { left: Math.max(out.left, r.left), top: Math.max(out.top, r.top), right: Math.min(out.right, r.right), bottom: Math.min(out.bottom, r.bottom) }
+    }
+    return { out, hard }
+  }
+  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT)
+  for (let t = texts.nextNode(); t; t = texts.nextNode()) {
+    const el = t.parentElement!
+    if (!t.textContent!.trim() || ["SCRIPT", "STYLE", "NOSCRIPT", "OPTION"].includes(el.tagName) || !seen(el)) continue
+    const range = document.createRange()
+    range.selectNodeContents(t)
+    const { hard } = clip(el, range.getBoundingClientRect())
+    if (hard) found.push(`cut off: ${named(el)} by ${hard.tagName.toLowerCase()}.${[...hard.classList].join(".")}`)
+  }
+  const pressed = [...document.querySelectorAll("button, a[href], input, select, textarea, summary")].filter(seen).map((el) => ({ el, box: clip(el, el.getBoundingClientRect()).out })).filter(({ box }) => box.right - box.left > 2 && box.bottom - box.top > 2)
+  for (let i = 0; i < pressed.length; i++) {
+    for (let k = i + 1; k < pressed.length; k++) {
+      const [a, b] = [pressed[i]!, pressed[k]!]
+      if (a.el.contains(b.el) || b.el.contains(a.el)) continue
+      if (Math.min(a.box.right, b.box.right) - Math.max(a.box.left, b.box.left) > 2 && Math.min(a.box.bottom, b.box.bottom) - Math.max(a.box.top, b.box.top) > 2) found.push(`one over the other: ${named(a.el)} and ${named(b.el)}`)
+    }
+  }
+  return [...new Set(found)].slice(0, 20)
+})
+
+test("every screen fits four sizes: nothing is cut off, nothing overlaps", async () => {
+  const all = screens.map((s) => addresses[s.path] ?? [s.path])
+  expect(all.flat().filter((a) => a.includes(":")), "screens of screens.ts without an address here").toEqual([])
+  const o = await open(server, "/")
+  const faults: string[] = []
+  for (const address of all.flat()) {
+    await o.page.goto(server.url + address)
+    await o.page.locator("main h1, main h2, .empty").first().waitFor()
+    await o.page.locator("main .skeleton").first().waitFor({ state: "detached" })
+    for (const [width, height] of sizes) {
+      await o.page.setViewportSize({ width, height })
+      let now: string[] = []
+      // A page needs a moment for a new size.
+      for (let i = 0; i < 5; i++) {
+        await o.page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))))
+        now = await wrong(o.page)
+        if (now.length === 0) break
+      }
+      faults.push(...now.map((w) => `${address} ${width}×${height}: ${w}`))
+    }
+  }
+  expect(faults).toEqual([])
+  await o.close()
+})
