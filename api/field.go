@@ -31,6 +31,7 @@ func (s *server) fields() {
 	}
 	f := &fields{s, field.New(o)}
 	handle(s, "execution.steps", f.listSteps)
+	handle(s, "execution.attempts", f.attempts)
 	handle(s, "execution.compare", f.compare)
 	handle(s, "execution.streams", f.streams)
 	handle(s, "execution.streams.failures", f.streamFailures)

@@ -79,6 +79,7 @@ type Hub struct {
 	held   int // bytes of the tables of waves
 	past   recent[Past]
 	logs   recent[Changes]
+	tries  recent[Attempts]
 }
 
 // entry is the table of one execution.

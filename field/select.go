@@ -220,6 +220,7 @@ type About struct {
 	Parent    string // key of the step that it is inside of; "": none
 	DependsOn []string
 	Attempts  int      // that it may have; 0: unknown
+	Queue     string   // that it is queued in; "": the default one
 	Inputs    []string // of a stream step: whose items it takes
 	Lead      string   // of a stream step: key of the step that runs it, itself or another
 }
@@ -243,7 +244,7 @@ func (h *Hub) About(ctx context.Context, x *store.Execution) (func(key string) A
 		step := &b.graph.Steps[p.node-b.first]
 		out := About{Name: step.Name, Action: actionOf(step), Kind: kindOf(step), Parent: key[:p.parent]}
 		if step.Policy != nil && step.Body == nil {
-			out.Attempts = step.Policy.Retry.MaxAttempts
+			out.Attempts, out.Queue = step.Policy.Retry.MaxAttempts, step.Policy.Queue
 		}
 		before, ok := strings.CutSuffix(key, step.ID)
 		if out.Lead = key; step.Stream == nil {

@@ -105,9 +105,10 @@ func (s *skeleton) steps(list []definition.Step, prefix string, depth int) {
 		known[list[i].ID] = true
 	}
 	for i := range list {
-		was := list[i]
-		step := definition.Step{ID: was.ID, DependsOn: was.DependsOn, TriggerRule: was.TriggerRule, OnFailure: was.OnFailure, Condition: was.Condition,
-			Independent: was.Independent, Retry: &definition.Retry{MaxAttempts: 1}}
+		was, step := list[i], list[i]
+		step.Action, step.Module, step.Pipeline, step.Source, step.Merge, step.Queue = "", "", "", "", "", ""
+		step.Params, step.Config, step.Settings, step.Steps, step.ForEach, step.Idempotent = nil, nil, nil, nil, nil, nil
+		step.Retry, step.TimeoutSeconds = &definition.Retry{MaxAttempts: 1}, 0
 		if was.Source != "" && known[was.Source] && !slices.Contains(was.DependsOn, was.Source) {
 			step.DependsOn = append(slices.Clone(was.DependsOn), was.Source)
 		}

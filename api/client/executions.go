@@ -108,6 +108,11 @@ func (c *Client) Field(ctx context.Context, f api.GetField) (*columns.Table, err
 	return c.table(ctx, at("executions", f.ID, "field"), queryOf(f))
 }
 
+// Attempts lists attempts of an execution's steps, in the order in which they were queued.
+func (c *Client) Attempts(ctx context.Context, of api.ListAttempts) (*api.AttemptList, error) {
+	return get[api.AttemptList](ctx, c, at("executions", of.ID, "attempts"), queryOf(of))
+}
+
 // Changes gives changes of an execution's steps, in the order of its commits.
 func (c *Client) Changes(ctx context.Context, of api.GetChanges) (*columns.Table, error) {
 	return c.table(ctx, at("executions", of.ID, "events.columns"), queryOf(of))

@@ -315,6 +315,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/executions/{execution_id}/attempts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists the attempts of steps: when they were queued, began and ended, on which worker, and how */
+        get: operations["execution.attempts"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/executions/{execution_id}/cancel": {
         parameters: {
             query?: never;
@@ -2568,6 +2585,49 @@ export interface components {
         ApprovalList: {
             approvals: components["schemas"]["Approval"][];
             next_cursor?: string;
+        };
+        Attempt: {
+            /**
+             * Format: int64
+             * @description The number of the attempt, from 1 on. An attempt that waits and goes on is in the list several times.
+             */
+            attempt: number;
+            /** @description The error, or why it was skipped. */
+            detail?: string;
+            /** Format: date-time */
+            ended_at: string | null;
+            /**
+             * Format: int64
+             * @description Of the step, as in /steps.
+             */
+            index: number;
+            /**
+             * @description Left out until it has ended. lost: its worker or the server was gone.
+             * @enum {string}
+             */
+            outcome?: "completed" | "failed" | "skipped" | "cancelled" | "timed_out" | "waiting" | "lost";
+            /** @description That the step was queued in; left out for the default one. */
+            queue?: string;
+            /** Format: date-time */
+            queued_at: string | null;
+            /** Format: date-time */
+            started_at: string | null;
+            step_id: string;
+            /**
+             * Format: date-time
+             * @description When the step goes on: the next attempt after a failure, or the end of what it waits for; null once it has.
+             */
+            until: string | null;
+            worker_id?: string;
+        };
+        AttemptList: {
+            attempts: components["schemas"]["Attempt"][];
+            next_cursor?: string;
+            /**
+             * Format: int64
+             * @description Of the execution: the number of its last commit.
+             */
+            version: number;
         };
         AuditEntry: {
             action: string;
@@ -6605,6 +6665,36 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ExecutionDetail"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    "execution.attempts": {
+        parameters: {
+            query?: {
+                cursor?: string;
+                limit?: number;
+                /** @description Only those of the step with this key. */
+                step?: string;
+            };
+            header?: never;
+            path: {
+                /** @description UUID of the execution, or a beginning of it that no other has (8 characters or more). */
+                execution_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            "4XX": components["responses"]["Failure"];
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AttemptList"];
                 };
             };
             default: components["responses"]["Failure"];

@@ -44,7 +44,7 @@ test("the states of any version are those of all changes up to it, in any order 
   expect([r.count, r.version]).toEqual([70_000, all.at(-1)!.version])
   const next = random(7)
   const now = synthetic(steps)
-  for (const version of [0, 1, r.version, ...Array.from({ length: 40 }, () => next(r.version + 1))]) {
+  for (const version of [0, 1, r.version, ...Array.from({ length: 8 }, () => next(r.version + 1))]) {
     const want = Array.from({ length: steps }, (_, i) => [i < main ? 0 : absent, 0, 0, 0])
     for (const c of all) {
       if (c.version > version) break

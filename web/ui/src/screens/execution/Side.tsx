@@ -95,40 +95,45 @@ function Value({ of: value, none }: { of: unknown; none: string }) {
   )
 }
 
-const pages = 20
-
-/** Attempts are what the history says of a step. */
+/** Attempts are when each was queued, began and ended, where, and how. */
 function Attempts({ of: s }: { of: Named }) {
   const { id } = usePage()
-  const list = useAsk(["execution", id, "live", "attempts", s.step_id], async () => {
-    const found: Schemas["HistoryEvent"][] = []
-    let cursor: string | undefined
-    for (let k = 0; k < pages; k++) {
-      const got: Schemas["HistoryList"] = await data(api.GET("/api/v1/executions/{execution_id}/history", { params: { path: { execution_id: id }, query: { limit: 1000, ...(cursor ? { cursor } : {}) } } }))
-      found.push(...got.events.filter((e) => e.step_id === s.step_id))
-      cursor = got.next_cursor
-      if (!cursor) break
-    }
-    return { found, cut: cursor !== undefined }
-  })
+  const list = useAsk(["execution", id, "live", "attempts", s.step_id], () => data(api.GET("/api/v1/executions/{execution_id}/attempts", { params: { path: { execution_id: id }, query: { step: s.step_id, limit: 1000 } } })))
   return (
     <Loaded of={list}>
-      {({ found, cut }) => (
+      {({ attempts, next_cursor: more }) => (
         <>
-          <table className="table x-attempts">
-            <tbody>
-              {found.map((e, i) => (
-                <tr key={`${e.version} ${i}`}>
-                  <td><Moment time={e.timestamp} ms /></td>
-                  <td>{e.event_type.replaceAll("_", " ")}{e.worker_id ? <span className="quiet"> · {e.worker_id}</span> : null}{e.detail ? <div className="quiet x-detail">{e.detail}</div> : null}</td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-          {found.length === 0 && <p className="quiet">Nothing has happened to it yet.</p>}
-          {cut && <p className="quiet">Only the first {formatCount(pages * 1000)} events of the execution are looked at.</p>}
+          {attempts.length > 0 && (
+            <table className="table x-attempts">
+              <thead><tr><th>#</th><th>Outcome</th><th>Queued</th><th>Waited</th><th>Ran</th><th>Worker</th></tr></thead>
+              <tbody>{attempts.map((a, i) => <AttemptRow key={i} of={a} before={attempts[i - 1]} />)}</tbody>
+            </table>
+          )}
+          {attempts.length === 0 && <p className="quiet">It has not been queued. The events say what else has happened to it.</p>}
+          {more && <p className="quiet">The first {formatCount(attempts.length)} attempts are shown.</p>}
         </>
       )}
     </Loaded>
+  )
+}
+
+type Attempt = Schemas["Attempt"]
+
+const lasted = (from: string | null, to: string | null) => (from && to ? formatDuration((Date.parse(to) - Date.parse(from)) / 1000) : "")
+
+function AttemptRow({ of: a, before }: { of: Attempt; before: Attempt | undefined }) {
+  const paused = before?.ended_at && a.queued_at ? Date.parse(a.queued_at) - Date.parse(before.ended_at) : 0
+  return (
+    <>
+      <tr>
+        <td>{a.attempt}</td>
+        <td>{a.outcome === "lost" ? <span className="x-bad">lost</span> : <StateWord state={a.outcome ?? (a.started_at ? "running" : "queued")} />}{paused >= 1 && <span className="quiet"> {formatDuration(paused / 1000)} after the one before</span>}</td>
+        <td><Moment time={a.queued_at} ms /></td>
+        <td>{lasted(a.queued_at, a.started_at)}</td>
+        <td>{a.started_at && !a.ended_at ? <Took from={a.started_at} to={null} /> : lasted(a.started_at, a.ended_at)}</td>
+        <td className="mono">{a.worker_id ?? ""}{a.queue ? <span className="quiet"> {a.queue}</span> : null}</td>
+      </tr>
+      {(a.detail || a.until) && <tr><td /><td colSpan={5} className="quiet x-detail">{a.detail}{a.until && <> Goes on at <Moment time={a.until} />.</>}</td></tr>}
+    </>
   )
 }

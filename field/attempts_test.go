@@ -1,0 +1,48 @@
+package field
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stepwell/stepwell/engine"
+)
+
+// TestAttemptsOfAHistory: attempts that are lost, queued twice, wait and go on.
+func TestAttemptsOfAHistory(t *testing.T) {
+	at := func(s int64) time.Time { return time.UnixMicro(s).UTC() }
+	a := attempting{&Attempts{}, map[int32]int{}, map[int32]int{}}
+	for _, e := range []engine.HistoryEvent{
+		{Step: -1, Type: "start", At: at(1)},
+		{Step: 3, StepKey: "x", Type: "queued", At: at(2)},
+		{Step: 3, StepKey: "x", Type: "queued", At: at(4)}, // nobody has seen it begin
+		{Step: 3, StepKey: "x", Type: "started", At: at(5), Worker: "w1"},
+		{Step: 3, StepKey: "x", Type: "lost", At: at(6), Worker: "w1", Detail: "gone"},
+		{Step: 3, StepKey: "x", Type: "queued", At: at(7)},
+		{Step: 3, StepKey: "x", Type: "started", At: at(8), Worker: "w2"},
+		{Step: -1, Type: "recovered", At: at(9)},
+		{Step: 3, StepKey: "x", Type: "queued", At: at(10)}, // the server was gone
+		{Step: 3, StepKey: "x", Type: "started", At: at(11), Worker: "w3"},
+		{Step: 3, StepKey: "x", Type: "waiting", At: at(12), Wake: at(20)},
+		{Step: 4, StepKey: "y", Type: "skipped", At: at(13)}, // it never ran
+		{Step: 3, StepKey: "x", Type: "started", At: at(21), Worker: "w4"},
+		{Step: 3, StepKey: "x", Type: "failed", At: at(22), Again: true, Wake: at(30), Detail: "no"},
+		{Step: 3, StepKey: "x", Type: "queued", At: at(30)},
+	} {
+		a.add(&e)
+	}
+	want := []Attempt{
+		{Step: 3, Key: "x", Number: 1, Queued: 2, Started: 5, Ended: 6, Worker: "w1", Outcome: "lost", Detail: "gone"},
+		{Step: 3, Key: "x", Number: 2, Queued: 7, Started: 8, Ended: 10, Worker: "w2", Outcome: "lost"},
+		{Step: 3, Key: "x", Number: 3, Queued: 10, Started: 11, Ended: 12, Worker: "w3", Outcome: "waiting", Until: 20},
+		{Step: 3, Key: "x", Number: 3, Started: 21, Ended: 22, Worker: "w4", Outcome: "failed", Detail: "no", Until: 30},
+		{Step: 3, Key: "x", Number: 4, Queued: 30},
+	}
+	if len(a.List) != len(want) {
+		t.Fatalf("%+v", a.List)
+	}
+	for i := range want {
+		if a.List[i] != want[i] {
+			t.Errorf("%d is %+v\nwant %+v", i, a.List[i], want[i])
+		}
+	}
+}
