@@ -47,6 +47,25 @@ test("why it failed: the graph shows where, a key leads there, the panel says it
   await o.close()
 })
 
+test("the critical path, and what is before and behind a step, are a key away and in the address", async () => {
+  const x = await server.run(diamond)
+  const o = await open(server, `/executions/${x.execution_id}/table?step=list`)
+  const { page } = o
+  await page.getByText("48 steps", { exact: true }).waitFor()
+  await page.getByRole("complementary", { name: "Step list" }).getByText("completed").first().waitFor()
+  await page.keyboard.press("u")
+  await page.getByText("2 steps", { exact: true }).waitFor() // find, list
+  await page.keyboard.press("d")
+  await page.getByText("3 steps", { exact: true }).waitFor() // list, check, report
+  await page.reload()
+  await page.getByRole("button", { name: /^what depends on it/, pressed: true }).waitFor()
+  await page.getByText("3 steps", { exact: true }).waitFor()
+  await page.keyboard.press("c")
+  await page.getByRole("button", { name: /^critical path/, pressed: true }).click()
+  await page.getByText("48 steps", { exact: true }).waitFor()
+  await o.close()
+})
+
 test("a link shows another person the same: step, filter, view", async () => {
   const x = await server.run(diamond)
   const o = await open(server, `/executions/${x.execution_id.slice(0, 18)}/table?state=failed&step=check&side=params`)

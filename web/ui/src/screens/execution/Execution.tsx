@@ -7,6 +7,7 @@ import { Problem, type Schemas } from "../../api/client"
 import { complain, say } from "../../parts/Toasts"
 import { ended, lookOf } from "../../states"
 import { Names } from "../../field/names"
+import { critical, related, type Path } from "../../field/paths"
 import { nextIn } from "../../field/steps"
 import { LogView } from "../../log/LogView"
 import { useDetail, useGraph, useLiveExecution } from "./ask"
@@ -119,7 +120,13 @@ function usePageState(x: Schemas["ExecutionDetail"]): PageState {
     navigate(`/executions/${id}/${tab}${formatSearch({ ...parseSearch(window.location.search), ...change })}`)
   }, [navigate, id])
   const states = useMemo(() => search.state?.split(",").filter(Boolean) ?? [], [search.state])
-  return { id, x, live, field, names, at, moment, move, replay: changes.failed ? undefined : changes.replay, unfolded: changes.failed, search, setSearch, step, index, select, selectIndex, states, goTo }
+  const path = search.path
+  const marks = useMemo(() => {
+    if (!field.steps) return undefined
+    if (path === "critical") return critical(field.steps)
+    return (path === "up" || path === "down") && index >= 0 ? related(field.steps, index, path) : undefined
+  }, [field.steps, path, index])
+  return { id, x, live, field, names, at, moment, move, replay: changes.failed ? undefined : changes.replay, unfolded: changes.failed, search, setSearch, step, index, select, selectIndex, states, marks, goTo }
 }
 
 function usePageKeys(page: PageState) {
@@ -133,7 +140,11 @@ function usePageKeys(page: PageState) {
   }
   const lost = (s: string) => s === "failed" || s === "timed_out"
   const there = (s: string) => s !== "absent"
+  const along = (path: Path) => (path !== "critical" && step === undefined ? say("Choose a step first.") : setSearch({ path: search.path === path ? undefined : path }))
   useKeys([
+    { keys: "c", does: "The critical path, and all", act: () => along("critical") },
+    { keys: "u", does: "What the step depends on, and all", act: () => along("up") },
+    { keys: "d", does: "What depends on the step, and all", act: () => along("down") },
     { keys: "]", does: "Next failure", act: () => jump(1, lost, "No step has failed.") },
     { keys: "[", does: "Previous failure", act: () => jump(-1, lost, "No step has failed.") },
     { keys: "j", does: "Next step", act: () => jump(1, there, "There is no step.") },
@@ -150,7 +161,7 @@ function usePageKeys(page: PageState) {
       why?.setAttribute("tabindex", "-1")
       why?.focus()
     } },
-    { keys: "Escape", does: "Close the step, or the filter", act: () => (step !== undefined ? select(undefined) : search.state ? setSearch({ state: undefined }) : undefined) },
+    { keys: "Escape", does: "Close the step, or the filter", act: () => (step !== undefined ? select(undefined) : search.state || search.path ? setSearch({ state: undefined, path: undefined }) : undefined) },
     ...(["graph", "waterfall", "fan", "table", "events"] as const).map((tab, i) => ({ keys: String(i + 1), does: `Show ${tab}`, act: () => goTo(tab, { z: undefined }) })),
   ])
 }

@@ -14,16 +14,16 @@ import { Ruler } from "./Ruler"
 
 /** AllSteps is the field in one of its layouts, with what is selected and filtered. */
 export function AllSteps({ spec, label, by = "state" }: { spec: Spec; label: string; by?: ColourBy }) {
-  const { field, names, index, selectIndex, select, states } = usePage()
+  const { field, names, index, selectIndex, select, states, marks } = usePage()
   const { steps } = field
   const layout = useLayout(field, spec)
   const statePaint = usePaint(steps?.states ?? [])
   const filter = states.join()
   const dim = useMemo(() => {
-    if (!steps || !filter) return undefined
-    const ok = steps.states.map((s) => filter.split(",").includes(s))
-    return Uint8Array.from(steps.status, (s) => (ok[s] ? 0 : 1))
-  }, [steps, filter])
+    if (!steps || (!filter && !marks)) return undefined
+    const ok = steps.states.map((s) => !filter || filter.split(",").includes(s))
+    return Uint8Array.from(steps.status, (s, i) => (ok[s] && (!marks || marks[i]) ? 0 : 1))
+  }, [steps, filter, marks])
   const coloured = useMemo(() => (steps && by !== "state" ? colours(steps, by, statePaint) : undefined), [steps, by, statePaint])
   const scene = useMemo(() => steps && layout && { layout, status: coloured?.values ?? steps.status, dim, beside: spec.kind === "waterfall" && spec.rows === "step", ...(spec.kind === "graph" ? { first: steps.first, edges: steps.edges } : {}) }, [steps, layout, coloured, dim, spec])
   if (field.problem && !steps) return <ProblemBox problem={field.problem} />

@@ -61,14 +61,14 @@ interface Props {
 }
 
 function Graph({ nodes, now, expanded, chosen, filter, onToggle, onOpen, onFan }: Props) {
-  const { names } = usePage()
+  const { names, marks } = usePage()
   const scene = useMemo(() => sceneOf(nodes), [nodes])
   const paint = usePaint(scene.states)
   useSyncExternalStore(names.onChange, names.revision)
   useEffect(() => names.want(nodes.filter((n) => n.kind === "for_each" && n.index >= 0).map((n) => n.index)), [nodes, names])
   const actionOf = (n: Node) => { const s = names.get(n.index); return s && (s.action ?? "") }
   const at = nodes.findIndex((n) => n.id === chosen || (chosen !== undefined && names.get(n.index)?.step_id === chosen))
-  const dim = useMemo(() => filter.length === 0 ? undefined : Uint8Array.from(nodes, (n) => (filter.some((s) => n.states[s] || n.status === s) ? 0 : 1)), [nodes, filter])
+  const dim = useMemo(() => filter.length === 0 && !marks ? undefined : Uint8Array.from(nodes, (n) => ((filter.length === 0 || filter.some((s) => n.states[s] || n.status === s)) && (!marks || n.index < 0 || marks[n.index]) ? 0 : 1)), [nodes, filter, marks])
   const drawn = useMemo(() => ({ layout: scene.layout, status: scene.steps.status, first: scene.steps.first, edges: scene.steps.edges, dim }), [scene, dim])
   const frames = useMemo(() => new Set(scene.layout.frames), [scene])
   const named = useMemo(() => ({ ...silent, get: (i: number) => nodes[i] && { step_id: nameOf(nodes[i]) } }), [nodes])

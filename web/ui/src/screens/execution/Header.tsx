@@ -3,6 +3,7 @@ import { formatCount, shortID } from "../../format"
 import { Ago, Took, useNow } from "../../parts/Time"
 import { StateMark, StateWord } from "../../parts/State"
 import { byImportance, ended, lookOf } from "../../states"
+import { paths, type Path } from "../../field/paths"
 import { countStates } from "../../field/steps"
 import { Actions } from "./Actions"
 import { useGraph } from "./ask"
@@ -41,7 +42,7 @@ export function Header() {
 
 /** Counts are the steps by state; each is a filter. */
 export function Counts() {
-  const { id, x, at, field, states, setSearch } = usePage()
+  const { id, x, at, field, states, search, marks, setSearch } = usePage()
   const graph = useGraph(id, [], at)
   const counts: Record<string, number> = {}
   if (field.steps) Object.assign(counts, countStates(field.steps))
@@ -59,6 +60,7 @@ export function Counts() {
         </button>
       ))}
       {states.length > 0 && <button type="button" className="button" data-kind="bare" onClick={() => setSearch({ state: undefined })}>all states</button>}
+      {marks && <button type="button" className="button" aria-pressed="true" onClick={() => setSearch({ path: undefined })}>{paths[search.path as Path]} ✕</button>}
       {x.held && <span className="note" data-kind="warn">{x.held}</span>}
       {x.breached && <span className="x-late">takes longer than its {x.breached === "maximum" ? "maximum" : "expected"} duration</span>}
       {x.abandoned > 0 && <span className="quiet">{x.abandoned} still to be stopped outside</span>}

@@ -15,7 +15,7 @@ const orders = { index: "in order of the pipeline", duration: "longest first", s
 
 /** StepTable is all steps as a list: the same selection as in the pictures. Only what is in view has a name that was asked for. */
 export function StepTable() {
-  const { field, names, states, search, setSearch, step, selectIndex } = usePage()
+  const { field, names, states, search, setSearch, step, selectIndex, marks } = usePage()
   const { steps } = field
   useSyncExternalStore(names.onChange, names.revision) // draws again when names have come
   const found = useFound(search.t ?? "", search.of)
@@ -25,11 +25,12 @@ export function StepTable() {
     if (!steps) return []
     const wanted = filter ? filter.split(",") : undefined
     let list = Array.from(selectSteps(steps, (s) => !wanted || wanted.includes(s)))
+    if (marks) list = list.filter((i) => marks[i])
     if (found) list = list.filter((i) => found.has(i))
     if (sort === "duration") list.sort((a, b) => steps.duration[b]! - steps.duration[a]! || a - b)
     if (sort === "started") list.sort((a, b) => steps.start[b]! - steps.start[a]! || a - b)
     return list
-  }, [steps, filter, found, sort])
+  }, [steps, filter, found, sort, marks])
   const frames = useMemo(() => new Set(steps ? containersOf(steps) : []), [steps])
   if (!steps) return <Skeleton lines={10} />
   const columns: Column<number>[] = [

@@ -33,6 +33,8 @@ export interface PageState {
   selectIndex: (index: number) => void
   /** States that the filter leaves; empty: all. */
   states: string[]
+  /** The steps of the path that is shown; undefined: none is. */
+  marks: Uint8Array | undefined
   goTo: (tab: Tab | "log", change?: Search) => void
 }
 
