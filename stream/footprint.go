@@ -201,7 +201,7 @@ func (p *prints) open(flags int, at int64) error {
 	if err != nil {
 		return err
 	}
-	if err := f.Truncate(at); err == nil {
+	if err = f.Truncate(at); err == nil {
 		_, err = f.Seek(at, io.SeekStart)
 	}
 	if err != nil {
