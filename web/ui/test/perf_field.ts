@@ -96,7 +96,7 @@ export async function changing(server: Server) {
     const { approvals } = await server.ask("GET", "/approvals")
     await server.ask("POST", `/approvals/${approvals[0].approval_id}/approve`, {})
     let over = false
-    const end = server.ask("GET", `/executions/${x.execution_id}?wait_seconds=300`).finally(() => { over = true })
+    const end = server.ended(x.execution_id).finally(() => { over = true })
     const panned = await moving(m, () => over)
     const ended = await end
     await m.page.locator(".x-status").getByText("completed").waitFor()

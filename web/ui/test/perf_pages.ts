@@ -20,7 +20,7 @@ export const home = (server: Server, runs: number) => within(async (browser) => 
 export async function log(server: Server, runs: number) {
   const [parts, each] = [100, Number(process.env.LINES ?? 1_000_000) / 100]
   const x = await server.run({ name: "talker", steps: [{ id: "say", action: "util.exec", for_each: { items: parts, max_concurrency: 4 }, params: { command: `seq -f 'line {{ item }} %.0f of the log' ${each}` } }] })
-  const { total } = await server.ask("GET", `/executions/${x.execution_id}/logs/histogram?spans=1`)
+  const { lines: total } = await server.ask("GET", `/executions/${x.execution_id}/logs/histogram?spans=1`)
   return within(async (browser) => {
     const tries = await times(runs, async (i) => {
       const m = await Measured.of(browser)

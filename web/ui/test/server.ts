@@ -79,10 +79,14 @@ export class Server {
   /** run starts an execution of a definition (an object), and waits for its end unless that is false. */
   async run(definition: object, params: object = {}, wait = true): Promise<any> {
     const x = await this.ask("POST", "/execute", { workflow_definition: definition, params })
-    if (!wait) return x
-    let now = x
+    return wait ? this.ended(x.execution_id) : x
+  }
+
+  /** ended waits for the end of an execution. */
+  async ended(id: string): Promise<any> {
+    let now: any
     await this.until(async () => {
-      now = await this.ask("GET", `/executions/${x.execution_id}?wait_seconds=30`)
+      now = await this.ask("GET", `/executions/${id}?wait_seconds=30`)
       return !["pending", "running", "cancelling"].includes(now.status)
     })
     return now
