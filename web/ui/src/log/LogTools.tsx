@@ -18,7 +18,7 @@ export function LogTools({ execution, step, log }: { execution: string; step?: s
   useEffect(() => { if ((search.q ?? "") !== sent.current) { sent.current = search.q ?? ""; setText(sent.current) } }, [search.q])
   useEffect(() => {
     if (text === sent.current) return
-    const timer = setTimeout(() => { sent.current = text; setSearch({ q: text, line: undefined }) }, 300)
+    const timer = setTimeout(() => { sent.current = text; setSearch({ q: text, line: undefined }) }, 150)
     return () => clearTimeout(timer)
   }, [text, setSearch])
   const flip = (name: "wrap" | "rel" | "rx" | "fields") => setSearch({ [name]: search[name] === "1" ? undefined : "1" })
