@@ -95,6 +95,42 @@ test("progress is shown with status, total, done, errors and percent", async () 
   await o.close()
 })
 
+/** tone is a WAV file of some seconds. */
+function tone(seconds: number): Uint8Array<ArrayBuffer> {
+  const n = 8000 * seconds
+  const b = new DataView(new ArrayBuffer(44 + n))
+  const text = (at: number, s: string) => [...s].forEach((c, i) => b.setUint8(at + i, c.charCodeAt(0)))
+  text(0, "RIFF"); text(8, "WAVEfmt "); text(36, "data")
+  for (const [at, v] of [[4, 36 + n], [16, 16], [24, 8000], [28, 8000], [40, n]] as const) b.setUint32(at, v, true)
+  for (const [at, v] of [[20, 1], [22, 1], [32, 1], [34, 8]] as const) b.setUint16(at, v, true)
+  for (let i = 0; i < n; i++) b.setUint8(44 + i, 128 + 40 * Math.sin(i / 5))
+  return new Uint8Array(b.buffer)
+}
+
+test("a lesson: its file is played by ranges, with the results of its runs beside it", async () => {
+  await server.ask("POST", "/projects", { id: "heard", name: "Heard" })
+  await server.ask("POST", "/lessons", { id: "song", project_id: "heard", name: "Song" })
+  const form = new FormData()
+  form.set("file", new File([tone(60)], "song.wav", { type: "audio/wav" }))
+  const sent = await fetch(`${server.url}/api/v1/lessons/song/media`, { method: "POST", body: form })
+  expect(sent.status, await sent.text()).toBeLessThan(300)
+  const { data } = await server.ask("POST", "/pipeline-runs", { lesson_id: "song", pipeline_id: "course", params: { tone: "loud" } })
+  await server.until(async () => (await server.ask("GET", `/pipeline-runs/${data.id}`)).data.status === "done")
+  const o = await open(server, "/projects/heard")
+  const answers: number[] = []
+  o.page.on("response", (r) => { if (r.url().endsWith("/media")) answers.push(r.status()) })
+  await o.page.getByRole("row", { name: /^Song/ }).click()
+  const lesson = o.page.getByRole("region", { name: "Lesson" })
+  await expect.poll(() => lesson.getByLabel("Result of outline").innerText()).toContain("loud")
+  const audio = lesson.locator("audio")
+  await expect.poll(() => audio.evaluate((el: HTMLAudioElement) => el.duration)).toBe(60)
+  await audio.evaluate((el: HTMLAudioElement) => { el.currentTime = 55 })
+  await expect.poll(() => audio.evaluate((el: HTMLAudioElement) => el.currentTime)).toBe(55)
+  await expect.poll(() => answers).toContain(206)
+  await o.accessible("lesson")
+  await o.close()
+})
+
 test("a viewer sees all of it, and is told what starting takes", async () => {
   const own = await new Server().start()
   own.token = await key(own, "admin")

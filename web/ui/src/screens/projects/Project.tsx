@@ -12,6 +12,7 @@ import { Rows, type Column } from "../../parts/Rows"
 import { Ago } from "../../parts/Time"
 import { useSearchParams } from "../../url"
 import { runColumns } from "../queue/RunsQueue"
+import { LessonPanel } from "./LessonPanel"
 import { ProgressOf, StatusOf } from "./Projects"
 import "./projects.css"
 import { RunPanel } from "./RunPanel"
@@ -67,6 +68,7 @@ export default function Project({ params }: { params: Record<string, string | un
         <Link href={here} aria-current={runs ? undefined : "page"}>Lessons</Link>
         <Link href={`${here}?tab=runs`} aria-current={runs ? "page" : undefined}>Runs</Link>
       </nav>
+      {!runs && search.lesson && <LessonPanel key={search.lesson} id={search.lesson} onClose={() => set({ lesson: "" })} />}
       {search.run && <RunPanel id={search.run} onClose={() => set({ run: "" })} />}
       {runs ? (
         <Loaded of={list.first} lines={6}>
@@ -77,7 +79,7 @@ export default function Project({ params }: { params: Record<string, string | un
       ) : (
         <Loaded of={lessons.first} lines={6}>
           {() => (lessons.rows?.length ?? 0) > 0
-            ? <div className="fill"><Rows label="Lessons" rows={lessons.rows!} columns={lessonColumns((lesson) => setStart({ lesson }), noRun)} keyOf={(l) => l.id} onOpen={() => set({ tab: "runs" }, { push: true })} onEnd={lessons.onEnd} onView={lessons.onView} rowHeight={36} /></div>
+            ? <div className="fill"><Rows label="Lessons" rows={lessons.rows!} columns={lessonColumns((lesson) => setStart({ lesson }), noRun)} keyOf={(l) => l.id} selected={search.lesson} onOpen={(l) => set({ lesson: l.id }, { push: true })} onEnd={lessons.onEnd} onView={lessons.onView} rowHeight={36} /></div>
             : <div className="empty"><h2>It has no lessons yet</h2><p>A lesson has a name and, mostly, a file.</p><pre>stepwell lessons create intro --project {id} --name Introduction{"\n"}stepwell lessons upload intro lesson.mp3</pre></div>}
         </Loaded>
       )}
