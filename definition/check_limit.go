@@ -29,11 +29,14 @@ func (c *checker) limit(here located, f *spec.Field, values map[string]any, at s
 			c.limit(here, &f.Fields[i], inner, at, timeout)
 		}
 	}
+	if !f.Limit {
+		return
+	}
 	if !given {
 		v = f.Default
 	}
 	limit, err := spec.ParseDuration(v)
-	if !f.Limit || err != nil || limit < timeout {
+	if err != nil || limit < timeout {
 		return
 	}
 	step, place := here.step(), at

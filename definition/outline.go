@@ -16,7 +16,10 @@ const maxUses = 100_000
 type Outline struct {
 	Lists     []List // first that of the pipeline
 	Uses      []Use
-	Truncated bool // there are more than 100,000 uses
+	Params    []Use // places in templates that name a parameter
+	AnyStep   bool  // a template reads steps by names that are known only while it runs
+	AnyParam  bool  // the same of parameters
+	Truncated bool  // there are more than 100,000 uses or params
 }
 
 // List is the steps of a pipeline, of a group or of a handler.
@@ -31,9 +34,9 @@ type List struct {
 	Part  []int     // of a stream step: the first step of its segment
 }
 
-// Use is a place that names a step.
+// Use is a place that names a step, or a parameter.
 type Use struct {
-	Step string
+	Step string // its id; of Outline.Params the parameter's name
 	Path string // of the value in the document
 	At   Pos    // of the first character of the id; else that of the value
 	// Exact says that the id stands at At as it is. Otherwise the text is folded, escaped or comes from a variable.
@@ -129,21 +132,41 @@ func (o *outliner) step(s *Step, path string) {
 // literal adds a use whose value is the id.
 func (o *outliner) literal(id, path string, pos Pos) {
 	if _, known := o.c.ids[id]; known {
-		o.add(Use{Step: id, Path: path, At: pos, Exact: o.text.has(pos, id)})
+		o.add(&o.out.Uses, Use{Step: id, Path: path, At: pos, Exact: o.text.has(pos, id)})
 	}
 }
 
-func (o *outliner) add(u Use) {
-	if len(o.out.Uses) >= maxUses {
+func (o *outliner) add(to *[]Use, u Use) {
+	if len(*to) >= maxUses {
 		o.out.Truncated = true
 		return
 	}
-	o.out.Uses = append(o.out.Uses, u)
+	*to = append(*to, u)
+}
+
+// parameter adds the parameter that a reference in a template names.
+func (o *outliner) parameter(ref *expr.Ref, src *source, at string) {
+	if src.in.defines(ref.Path[0]) {
+		return
+	}
+	if len(ref.Path) < 2 {
+		o.out.AnyParam = true
+		return
+	}
+	o.add(&o.out.Params, o.named(ref.Path, 1, spec.PlainPath(src.base, at), src.place(at, ref.Line, ref.Column), !src.loose[at]))
 }
 
 // template adds the steps that a reference in a template names.
 func (o *outliner) template(ref *expr.Ref, src *source, at string) {
-	if ref.Path[0] != "steps" || len(ref.Path) < 2 || src.in.defines("steps") {
+	if ref.Path[0] == "params" || ref.Path[0] == "credentials" {
+		o.parameter(ref, src, at)
+		return
+	}
+	if ref.Path[0] != "steps" || src.in.defines("steps") {
+		return
+	}
+	if len(ref.Path) < 2 {
+		o.out.AnyStep = true
 		return
 	}
 	target, known := o.c.ids[ref.Path[1]]
@@ -152,7 +175,7 @@ func (o *outliner) template(ref *expr.Ref, src *source, at string) {
 	}
 	pos, path := src.place(at, ref.Line, ref.Column), spec.PlainPath(src.base, at)
 	mapped := !src.loose[at]
-	o.named(ref.Path, 1, path, pos, mapped)
+	o.add(&o.out.Uses, o.named(ref.Path, 1, path, pos, mapped))
 	group := target.scope.groups[target.index]
 	if group == nil || len(ref.Path) < 4 || ref.Path[2] != "outputs" {
 		return
@@ -163,20 +186,20 @@ func (o *outliner) template(ref *expr.Ref, src *source, at string) {
 	}
 	if inner < len(ref.Path) {
 		if _, known := group.index[ref.Path[inner]]; known {
-			o.named(ref.Path, inner, path, pos, mapped)
+			o.add(&o.out.Uses, o.named(ref.Path, inner, path, pos, mapped))
 		}
 	}
 }
 
-// named adds the member of a reference's path that is an id.
-func (o *outliner) named(path []string, at int, value string, pos Pos, mapped bool) {
+// named is the use in the member of a reference's path that is an id or a name.
+func (o *outliner) named(path []string, at int, value string, pos Pos, mapped bool) Use {
 	use := Use{Step: path[at], Path: value, At: pos}
 	if mapped {
 		if place, ok := o.text.member(pos, path, at); ok {
 			use.At, use.Exact = place, true
 		}
 	}
-	o.add(use)
+	return use
 }
 
 // sourceLines finds places in a document. It keeps the last line, so that many places in one long line are cheap.

@@ -50,6 +50,12 @@ func newLibrary() *library {
 	return l
 }
 
+// Filters are the names of all filters, in order.
+func Filters() []string { return slices.Sorted(maps.Keys(builtins.filters)) }
+
+// Tests are the names of all tests, what may stand behind is, in order.
+func Tests() []string { return slices.Sorted(maps.Keys(builtins.tests)) }
+
 func lookupFunction(kind string, table map[string]*function, name string) (*function, error) {
 	if f, ok := table[name]; ok {
 		return f, nil

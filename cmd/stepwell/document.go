@@ -32,12 +32,14 @@ type document struct {
 	file     string
 	def      *definition.Definition
 	problems definition.Problems // of all its files, warnings included
-	others   []string            // files of its sub-pipelines
+	files    map[string]string   // of its sub-pipelines, by the names that steps use
+	others   []string            // the same files, in order
 }
 
 // loader reads a pipeline file and the files of its sub-pipelines.
 type loader struct {
 	program   *program
+	read      func(file string) ([]byte, error)
 	actions   *action.Registry
 	pipelines map[string]*definition.Definition // sub-pipelines by the name that steps use
 	files     map[string]string                 // the files they came from
@@ -58,7 +60,16 @@ func (p *program) loadWithActions(file string) (*document, *action.Registry, err
 // the one that names them: other.yaml, other.yml or other.json, or the path given. The error is
 // about files that cannot be read; what is wrong with their content is in the document's problems.
 func (p *program) load(file string, actions *action.Registry) (*document, error) {
-	l := &loader{program: p, actions: actions, pipelines: map[string]*definition.Definition{}, files: map[string]string{}}
+	d, err := p.resolved(file, actions, func(file string) ([]byte, error) { return readFile(file, maxDocument) })
+	if err == nil && d.def != nil {
+		d.def = definition.Expand(d.def, actions)
+	}
+	return d, err
+}
+
+// resolved is load without what definition.Expand adds, and with files read as the caller says.
+func (p *program) resolved(file string, actions *action.Registry, read func(file string) ([]byte, error)) (*document, error) {
+	l := &loader{program: p, read: read, actions: actions, pipelines: map[string]*definition.Definition{}, files: map[string]string{}}
 	root, err := l.parse(file)
 	if err != nil {
 		return nil, err
@@ -70,13 +81,13 @@ func (p *program) load(file string, actions *action.Registry) (*document, error)
 		return nil, err
 	}
 	l.check(root)
+	root.files = l.files
 	root.others = slices.Sorted(maps.Values(l.files))
 	for _, d := range l.subs {
 		l.check(d)
 		root.add(d.problems)
 		d.def.Pipelines = nil
 	}
-	root.def = definition.Expand(root.def, actions)
 	return root, nil
 }
 
@@ -123,7 +134,7 @@ func (d *document) add(more definition.Problems) {
 }
 
 func (l *loader) parse(file string) (*document, error) {
-	src, err := readFile(file, maxDocument)
+	src, err := l.read(file)
 	if err != nil {
 		return nil, err
 	}

@@ -82,6 +82,7 @@ func (p *program) root() *cobra.Command {
 		p.newPlanCommand(),
 		p.newTestCommand(),
 		p.newLabCommand(),
+		p.newLSPCommand(),
 		p.newActionsCommand(),
 		p.newModulesCommand(),
 		p.newSchemaCommand(),
@@ -122,7 +123,7 @@ func (p *program) root() *cobra.Command {
 
 // groups are the commands by task, as the help lists them.
 var groups = []manual.Group{
-	{Title: "Write pipelines:", Commands: []string{"init", "validate", "lint", "plan", "test", "lab", "actions", "modules", "schema"}},
+	{Title: "Write pipelines:", Commands: []string{"init", "validate", "lint", "plan", "test", "lab", "lsp", "actions", "modules", "schema"}},
 	{Title: "Run pipelines:", Commands: []string{"run", "executions", "approvals"}},
 	{Title: "Run a server:", Commands: []string{"serve", "pipelines", "schedules", "webhooks", "events"}},
 	{Title: "Process projects:", Commands: []string{"projects", "lessons", "runs"}},
