@@ -31,6 +31,15 @@ const stale: Record<string, string[]> = {
 }
 const all = [...new Set(Object.values(stale).flat())]
 
+const watchers = new Set<(of: string, change: Change) => void>()
+
+/** watch is told of every change that comes, and with "hello" and nothing when the stream has begun anew, until the returned function is
+ * called. */
+export function watch(told: (of: string, change: Change) => void): () => void {
+  watchers.add(told)
+  return () => { watchers.delete(told) }
+}
+
 const due = new Set<string>()
 let timer: ReturnType<typeof setTimeout> | undefined
 let last = 0
@@ -46,8 +55,13 @@ function invalidate(keys: string[]) {
 
 function take(m: Message) {
   if (m.kind === "state") set(m.live)
-  else if (m.kind === "hello" && !m.resumed) invalidate(all)
-  else if (m.kind === "change" && patch(queries, m.of, m.change)) invalidate(stale[m.of] ?? [])
+  else if (m.kind === "hello") {
+    if (!m.resumed) invalidate(all)
+    watchers.forEach((w) => w("hello", {}))
+  } else if (m.kind === "change") {
+    if (patch(queries, m.of, m.change)) invalidate(stale[m.of] ?? [])
+    watchers.forEach((w) => w(m.of, m.change))
+  }
 }
 
 /** read follows the stream until the signal; every message goes to tell. */

@@ -4,6 +4,7 @@ import { useEffect, useState } from "react"
 import { api, data, queries, send, useAsk, type Schemas } from "../../api/client"
 import type { Named } from "../../field/names"
 import { ended } from "../../states"
+import { watch } from "../../api/live"
 import { follow } from "./follow"
 
 /** useDetail is the execution itself; it is asked for again when its own status changes. */
@@ -70,6 +71,16 @@ export function useLiveExecution(id: string, status: string | undefined): Live {
       }, itemsEvery)
     }
     const whole = () => void queries.invalidateQueries({ queryKey: ["execution", id, "detail"] })
+    // Messages about 100,000 steps take their time; how the execution itself stands is also told by the stream of lists, at once.
+    let told = status
+    const unwatch = watch((of, change) => {
+      const row = of === "executions" ? change.rows?.find((r) => r.execution_id === id) : undefined
+      if (row && row.status !== told) {
+        told = String(row.status)
+        whole()
+        beat()
+      }
+    })
     const stop = follow(id, {
       since: "latest",
       level: "error",
@@ -85,12 +96,13 @@ export function useLiveExecution(id: string, status: string | undefined): Live {
     })
     return () => {
       stop()
+      unwatch()
       clearTimeout(timer)
       clearTimeout(flowing)
       // What came with the last messages is still asked for.
       void queries.invalidateQueries({ queryKey: ["execution", id, "live"] })
       set((l) => ({ ...l, beat: l.beat + 1 }))
     }
-  }, [id, over])
+  }, [id, over]) // status is where told begins
   return live
 }
