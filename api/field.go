@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/stepwell/stepwell/api/columns"
 	"github.com/stepwell/stepwell/feed"
@@ -29,7 +30,7 @@ func (s *server) fields() {
 	if s.o.Catalog != nil {
 		o.Catalog = s.o.Catalog
 	}
-	f := &fields{s, field.New(o)}
+	f := &fields{s, field.New(o), semaphore.NewWeighted(mostPlaces)}
 	handle(s, "execution.steps", f.listSteps)
 	handle(s, "execution.attempts", f.attempts)
 	handle(s, "execution.compare", f.compare)
@@ -66,7 +67,11 @@ func (s *server) describeColumns(op *huma.Operation) {
 type fields struct {
 	*server
 	hub *field.Hub
+	// places bounds the requests that read footprints at once: each may hold those of a whole execution.
+	places *semaphore.Weighted
 }
+
+const mostPlaces = 2
 
 // FieldHeader describes the columns of an execution's steps.
 type FieldHeader columns.Header

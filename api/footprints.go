@@ -67,20 +67,24 @@ type ListFootprintItems struct {
 
 var footprintStates = []string{"completed", "failed"}
 
-// footprintPage looks for footprints of an execution.
-func (f *fields) footprintPage(ctx context.Context, id, bbox string, q FootprintQuery) (*FootprintPage, error) {
-	var err error
+// footprintPage looks for footprints of an execution; full is its id.
+func (f *fields) footprintPage(ctx context.Context, id, bbox string, q FootprintQuery) (page *FootprintPage, full string, err error) {
 	if q.In, err = parseBox(bbox); err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	x, err := f.find(ctx, id)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	if f.o.Footprints == nil {
-		return &FootprintPage{Complete: true}, nil
+		return &FootprintPage{Complete: true}, x.ID, nil
 	}
-	return f.o.Footprints(ctx, x.Pipeline, x.ID, q)
+	if err := f.places.Acquire(ctx, 1); err != nil {
+		return nil, "", context.Cause(ctx)
+	}
+	defer f.places.Release(1)
+	page, err = f.o.Footprints(ctx, x.Pipeline, x.ID, q)
+	return page, x.ID, err
 }
 
 func parseBox(text string) (*[4]float32, error) {
@@ -106,7 +110,7 @@ func parseBox(text string) (*[4]float32, error) {
 }
 
 func (f *fields) footprints(ctx context.Context, in *GetFootprints) (*streamed, error) {
-	page, err := f.footprintPage(ctx, in.ID, in.BBox, FootprintQuery{From: in.From, Most: in.Limit})
+	page, _, err := f.footprintPage(ctx, in.ID, in.BBox, FootprintQuery{From: in.From, Most: in.Limit})
 	if err != nil {
 		return nil, err
 	}
@@ -155,7 +159,7 @@ func (f *fields) footprintItems(ctx context.Context, in *ListFootprintItems) (*a
 		return nil, err
 	}
 	start := int(min(from, math.MaxInt32))
-	page, err := f.footprintPage(ctx, in.ID, in.BBox, FootprintQuery{Names: true, From: start, Most: in.Limit})
+	page, id, err := f.footprintPage(ctx, in.ID, in.BBox, FootprintQuery{Names: true, From: start, Most: in.Limit})
 	if err != nil {
 		return nil, err
 	}
@@ -166,7 +170,7 @@ func (f *fields) footprintItems(ctx context.Context, in *ListFootprintItems) (*a
 		for side := range it.Box {
 			it.Box[side] = page.Sides[side][i]
 		}
-		it.ID, it.Collection, it.Failure = f.o.Redact.Text(in.ID, it.ID), f.o.Redact.Text(in.ID, it.Collection), f.json(in.ID, it.Failure)
+		it.ID, it.Collection, it.Failure = f.o.Redact.Text(id, it.ID), f.o.Redact.Text(id, it.Collection), f.json(id, it.Failure)
 		out.Items = append(out.Items, it)
 	}
 	if end := start + len(page.Items); end < page.Total && len(page.Items) > 0 {

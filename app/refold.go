@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/conductor"
 	"github.com/stepwell/stepwell/queue"
 	"github.com/stepwell/stepwell/store"
@@ -24,6 +25,9 @@ func Refold(ctx context.Context, o Options, each func(*store.Execution, error) e
 	if err != nil {
 		return err
 	}
+	if err := announceStored(ctx, s, actions, o.Log); err != nil {
+		return err
+	}
 	c, err := conductor.New(context.WithoutCancel(ctx), conductor.Options{Store: s, Queue: &queue.Memory{}, Blobs: s.Blobs(), Catalog: actions, Log: o.Log})
 	if err != nil {
 		return err
@@ -35,6 +39,11 @@ func Refold(ctx context.Context, o Options, each func(*store.Execution, error) e
 		}
 		for i := range page {
 			wrong := c.Refold(ctx, &page[i])
+			if stepwell.CodeOf(wrong) == stepwell.CodeNotFound {
+				if _, err := s.Execution(ctx, page[i].ID); stepwell.CodeOf(err) == stepwell.CodeNotFound {
+					continue // it was deleted meanwhile
+				}
+			}
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"slices"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/access"
+	"github.com/stepwell/stepwell/action"
 	"github.com/stepwell/stepwell/api"
 	"github.com/stepwell/stepwell/desk"
 	"github.com/stepwell/stepwell/desk/wire"
@@ -207,14 +209,19 @@ func (s *Server) locate(ctx context.Context, id string) (int64, bool, error) {
 
 // loadAnnounced makes the actions known that workers have served.
 func (a *App) loadAnnounced(ctx context.Context) error {
-	return resource.Each(ctx, a.Store, kindAction, func(o *store.Object) error {
+	return announceStored(ctx, a.Store, a.Actions, a.log)
+}
+
+// announceStored makes the actions known that workers have served.
+func announceStored(ctx context.Context, s store.Objects, actions *action.Registry, log *slog.Logger) error {
+	return resource.Each(ctx, s, kindAction, func(o *store.Object) error {
 		var in wire.Action
 		err := json.Unmarshal(o.Body, &in)
 		if err == nil {
-			err = a.Actions.Announce(in.Spec())
+			err = actions.Announce(in.Spec())
 		}
 		if err != nil && stepwell.CodeOf(err) != stepwell.CodeConflict { // else it has become one of ours
-			a.log.Warn("an action of workers is not known any more", "action", o.ID, "error", err)
+			log.Warn("an action of workers is not known any more", "action", o.ID, "error", err)
 		}
 		return nil
 	})

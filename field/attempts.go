@@ -33,7 +33,9 @@ type Attempts struct {
 const (
 	// MaxAttempts is how many attempts of one execution there may be.
 	MaxAttempts = 1 << 20
-	perAttempt  = 180 // bytes, with its key
+	perAttempt  = 180 // bytes, with its key, without what went wrong
+	// maxAttemptText bounds the bytes of what went wrong, of all attempts of an execution.
+	maxAttemptText = 64 << 20
 )
 
 // Attempts are those of an execution, whose row the caller has read: at least up to its version. Unless they are kept, the history is
@@ -50,7 +52,7 @@ func (h *Hub) Attempts(ctx context.Context, x *store.Execution) (*Attempts, erro
 		return a, nil // somebody else has made them meanwhile
 	}
 	a := &Attempts{}
-	fold := attempting{a, map[int32]int{}, map[int32]int{}}
+	fold := attempting{Attempts: a, open: map[int32]int{}, ended: map[int32]int{}}
 	for {
 		events, err := h.o.Store.Events(ctx, x.No, a.Version, 10_000)
 		if err != nil {
@@ -62,13 +64,13 @@ func (h *Hub) Attempts(ctx context.Context, x *store.Execution) (*Attempts, erro
 		for i := range events {
 			fold.add(&events[i])
 		}
-		if len(a.List) > MaxAttempts {
-			return nil, stepwell.Errorf(stepwell.CodeLimit, "/history has them page by page", "the execution %s has more than %d attempts", x.ID, MaxAttempts)
+		if len(a.List) > MaxAttempts || fold.bytes > maxAttemptText {
+			return nil, stepwell.Errorf(stepwell.CodeLimit, "/history has them page by page", "the execution %s has more than %d attempts, or more than %d MiB of errors", x.ID, MaxAttempts, maxAttemptText>>20)
 		}
 		a.Version = events[len(events)-1].Version
 	}
 	a.Version = max(a.Version, x.Version) // the last versions have no events
-	h.tries.keep(x.No, a.Version, a, perAttempt*len(a.List), h.o.Bytes/4)
+	h.tries.keep(x.No, a.Version, a, perAttempt*len(a.List)+fold.bytes, h.o.Bytes/4)
 	return a, nil
 }
 
@@ -77,6 +79,7 @@ type attempting struct {
 	*Attempts
 	open  map[int32]int // by step: 1 + the place in List of its attempt that has not ended
 	ended map[int32]int // by step: attempts that have ended, but for those that wait
+	bytes int           // of what went wrong
 }
 
 func (a *attempting) add(e *engine.HistoryEvent) {
@@ -115,6 +118,7 @@ func (a *attempting) begin(e *engine.HistoryEvent) int {
 func (a *attempting) end(at int, e *engine.HistoryEvent, outcome string) {
 	t := &a.List[at]
 	t.Ended, t.Outcome, t.Detail = e.At.UnixMicro(), outcome, e.Detail
+	a.bytes += len(e.Detail)
 	if !e.Wake.IsZero() {
 		t.Until = e.Wake.UnixMicro()
 	}

@@ -10,7 +10,7 @@ import (
 // TestAttemptsOfAHistory: attempts that are lost, queued twice, wait and go on.
 func TestAttemptsOfAHistory(t *testing.T) {
 	at := func(s int64) time.Time { return time.UnixMicro(s).UTC() }
-	a := attempting{&Attempts{}, map[int32]int{}, map[int32]int{}}
+	a := attempting{Attempts: &Attempts{}, open: map[int32]int{}, ended: map[int32]int{}}
 	for _, e := range []engine.HistoryEvent{
 		{Step: -1, Type: "start", At: at(1)},
 		{Step: 3, StepKey: "x", Type: "queued", At: at(2)},

@@ -23,7 +23,8 @@ func (s *server) actions(d *document, p *placeParams) (any, error) {
 	found := 0
 	for i := range a.problems {
 		problem := &a.problems[i]
-		if problem.File != "" && problem.File != d.file || problem.Line == 0 || problem.Line-1 < p.Range.Start.Line || problem.Line-1 > p.Range.End.Line {
+		if problem.File != "" && problem.File != d.file || problem.Line == 0 || problem.Line > len(a.text.lines) || // the parser knows more line breaks than an editor
+			problem.Line-1 < p.Range.Start.Line || problem.Line-1 > p.Range.End.Line {
 			continue
 		}
 		if found++; found > maxFixed {

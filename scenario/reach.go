@@ -18,12 +18,16 @@ const reachAction = "reach.step"
 // maxReachRuns bounds the runs of Reach.
 const maxReachRuns = 2000
 
+// maxReachSteps bounds the steps of these runs together.
+const maxReachSteps = 200_000
+
 // errPlanned is why a step fails in a run of Reach.
 var errPlanned = errors.New("it fails in this run")
 
 // Reach finds the steps of a definition that never start, whatever its conditions say and whichever one or two of its steps fail. The
 // engine runs a skeleton of it, at most 2,000 times: the same dependencies, rules and groups, with steps that do nothing. idle has their
-// ids, runs how often it ran; 0: the definition has steps that others spawn, of which nothing can be said.
+// ids, runs how often it ran. Nothing is said of definitions whose runs are
+// more than that, or 200,000 steps together, or which have steps that others spawn.
 func Reach(ctx context.Context, d *definition.Definition) (idle map[string]bool, runs int, err error) {
 	s := &skeleton{ids: map[string]string{}, started: map[string]bool{}}
 	raw, err := definition.Encode(d)
@@ -43,8 +47,11 @@ func Reach(ctx context.Context, d *definition.Definition) (idle map[string]bool,
 		return nil, 0, err
 	}
 	for run := range s.plans {
-		if runs >= maxReachRuns || len(s.started) == len(s.keys) {
+		if len(s.started) == len(s.keys) {
 			break
+		}
+		if runs >= maxReachRuns || runs*len(s.keys) > maxReachSteps {
+			return nil, runs, nil // what is left might start the others
 		}
 		runs++
 		if err := s.run(ctx, run); err != nil {

@@ -99,13 +99,13 @@ func (r *Recording) WriteTest(w io.Writer, actions *action.Registry) error {
 	return err
 }
 
-// around are the steps that have others inside: iterations, or the steps of a group.
+// around are the steps that have iterations. Those of groups have no action; ids may have dots.
 func (r *Recording) around() map[string]bool {
 	out := map[string]bool{}
 	for i := range r.Steps {
 		key := r.Steps[i].Key
 		for j := range key {
-			if key[j] == '[' || key[j] == '.' {
+			if key[j] == '[' {
 				out[key[:j]] = true
 			}
 		}

@@ -89,7 +89,7 @@ func (o *Runner) Replay(ctx context.Context, r *Recording, how ReplayOptions) (*
 	if err := was.equals(r); err != nil {
 		return nil, err
 	}
-	is, now, err := o.replay(ctx, r, how.Is, secrets, how.Fails, then.ended)
+	is, now, err := o.replay(ctx, r, how.Is, secrets, how.Fails, then)
 	if err != nil {
 		return nil, err
 	}
@@ -100,21 +100,26 @@ func (o *Runner) Replay(ctx context.Context, r *Recording, how ReplayOptions) (*
 // secretName is how templates name secrets.
 var secretName = regexp.MustCompile(`\bsecrets\s*(?:\.\s*([A-Za-z_]\w*)|\[\s*\\?["']([^"'\\]+)\\?["']\s*\])`)
 
-// namesOfSecrets adds the names of the secrets that a definition may read, with a value that nobody knows.
+// namesOfSecrets adds the names of the secrets that a definition may read, each with a value of its own that stands for the one
+// that nobody may know.
 func namesOfSecrets(d *definition.Definition, to map[string]string) error {
 	raw, err := definition.Encode(d)
 	for _, m := range secretName.FindAllSubmatch(raw, -1) {
-		to[string(m[1])+string(m[2])] = hidden
+		name := string(m[1]) + string(m[2])
+		to[name] = hidden + "secrets." + name
 	}
 	return err
 }
 
-// hidden stands for a value that was redacted.
+// hidden stands for a value that was redacted; what follows it says which one.
 const hidden = "***"
 
+// which is what follows hidden.
+var which = regexp.MustCompile(`\*\*\*(?:secrets|params)\.\w+`)
+
 // replay plays a recording with a definition.
-func (o *Runner) replay(ctx context.Context, r *Recording, d *definition.Definition, secrets map[string]string, fails bool, final map[string]bool) (*Played, *tape, error) {
-	t, err := r.test(d, o.o.Actions, secrets, fails, final)
+func (o *Runner) replay(ctx context.Context, r *Recording, d *definition.Definition, secrets map[string]string, fails bool, own *tape) (*Played, *tape, error) {
+	t, err := r.test(d, o.o.Actions, secrets, fails, own)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -156,31 +161,43 @@ type pair struct {
 }
 
 func (c *pair) compare() *Replayed {
-	around := map[string]bool{}
+	inside := map[string]bool{} // what has something inside, by the keys: of a loop that was skipped the step itself is all there is
 	for _, p := range []*Played{c.was, c.is} {
 		for _, key := range p.Keys {
 			for i := range key {
 				if key[i] == '[' || key[i] == '.' {
-					around[key[:i]] = true
+					inside[key[:i]] = true
 				}
 			}
 		}
 	}
 	was, is := callsByKey(c.was), callsByKey(c.is)
 	for _, key := range c.is.Keys {
-		if around[key] {
+		if inside[key] && c.is.around(key) {
 			continue
 		}
 		c.step(key, was[key], is[key])
 	}
 	for _, key := range c.was.Keys {
-		if !around[key] && c.is.Steps[key] == nil {
+		if !(inside[key] && c.was.around(key)) && c.is.Steps[key] == nil {
 			c.add(ReplayedStep{Key: key, Verdict: Gone, Was: c.was.Steps[key].Status.String()})
 		}
 	}
 	c.rest()
 	c.end()
 	return c.out
+}
+
+// around reports whether a step has others inside, by its definition: ids may have dots.
+func (p *Played) around(key string) bool {
+	s := p.StepOf(key)
+	switch {
+	case s == nil:
+		return false
+	case strings.HasSuffix(key, "]"):
+		return len(s.Steps) > 0 || s.Pipeline != "" // an iteration
+	}
+	return len(s.Steps) > 0 || s.Pipeline != "" || s.ForEach != nil
 }
 
 func callsByKey(p *Played) map[string][]*Call {
@@ -203,6 +220,8 @@ func (c *pair) step(key string, was, is []*Call) {
 		if s.Verdict = Unknown; len(was) > 0 {
 			s.Details = []string{fmt.Sprintf("attempt %d was never made", len(was)+1)}
 		}
+	case s.Was == "cancelled" && s.Is != "cancelled" && len(was) > 0 && len(is) > 0:
+		s.Verdict, s.Details = Unknown, []string{"it was cut off then"}
 	case len(is) == 0 && len(was) > 0:
 		s.Verdict, s.Details = Gone, reasons(now)
 	case len(is) > 0 && len(was) > 0 && c.called(&s, was[0], is[0]):
@@ -219,7 +238,7 @@ func (c *pair) step(key string, was, is []*Call) {
 
 // called reports whether a step's action is called in another way whose outcome cannot be known.
 func (c *pair) called(s *ReplayedStep, was, is *Call) bool {
-	pure := c.is.effect(is.Action) == spec.NoEffect
+	pure := c.is.effect(is.Action) == spec.NoEffect && is.Action != "util.approval" && is.Action != "util.wait_for" // these are answered from outside
 	if was.Action != is.Action {
 		s.Details = append(s.Details, "action: "+was.Action+" → "+is.Action)
 	}
@@ -254,16 +273,23 @@ func reasons(s *PlayedStep) []string {
 func (c *pair) add(s ReplayedStep) {
 	c.out.Steps = append(c.out.Steps, s)
 	if s.Verdict == OtherCall || s.Verdict == Unknown {
-		c.verdicts[top(s.Key)] = append(c.verdicts[top(s.Key)], iterationOf(s.Key))
+		c.verdicts[c.top(s.Key)] = append(c.verdicts[c.top(s.Key)], c.iterationOf(s.Key))
 	}
 }
 
-// top is the key of the step at the top level that a step is, or is inside of; of handlers their name.
-func top(key string) string {
-	if i := strings.IndexAny(key, "[.:"); i >= 0 {
-		return key[:i]
+// top is the id of the step at the top level that a step is, or is inside of; of handlers their name. Ids may have dots.
+func (c *pair) top(key string) string {
+	first := key
+	for i := len(key); i > 0; i-- {
+		if i < len(key) && !strings.ContainsRune("[.:", rune(key[i])) {
+			continue
+		}
+		if _, known := c.is.pipe.Plan().Graph.Index(key[:i]); known {
+			return key[:i]
+		}
+		first = key[:i]
 	}
-	return key
+	return first
 }
 
 // rest marks the steps whose verdict rests on one that is not certain: they read it, or what rests on it, or run because of how it ended.
@@ -293,10 +319,10 @@ func (c *pair) rest() {
 		if s.Verdict != SameStep && s.Verdict != Changed && s.Verdict != Gone {
 			continue
 		}
-		name := top(s.Key)
+		name := c.top(s.Key)
 		at, known := p.Graph.Index(name)
 		switch {
-		case known && (through[at] || slices.Contains(c.verdicts[name], iterationOf(s.Key))):
+		case known && (through[at] || slices.Contains(c.verdicts[name], c.iterationOf(s.Key))):
 			s.Verdict = Rests
 		case !known && (name == "finally" || name == "on_failure" || strings.Contains(s.Key, ":")):
 			s.Verdict = Rests // it sees all steps
@@ -305,11 +331,11 @@ func (c *pair) rest() {
 }
 
 // iterationOf is the outermost iteration that a step is in; else the step at the top level.
-func iterationOf(key string) string {
+func (c *pair) iterationOf(key string) string {
 	if i := strings.IndexByte(key, ']'); i >= 0 {
 		return key[:i+1]
 	}
-	return top(key)
+	return c.top(key)
 }
 
 // restsOn reports whether a step, or one inside it, reads an uncertain one of the top level, which is depth scopes further out.
@@ -410,6 +436,7 @@ func brief(v any) string {
 		return "?"
 	}
 	const most = 60
+	raw = which.ReplaceAll(raw, []byte(hidden))
 	if text := []rune(string(raw)); len(text) > most {
 		return string(text[:most]) + "…"
 	}

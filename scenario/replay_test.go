@@ -8,6 +8,7 @@ import (
 	"hash/fnv"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -171,6 +172,8 @@ func recordingOf(t *testing.T, p *Played) *Recording {
 		}
 		if calls := p.CallsOf(key); len(calls) > 0 {
 			one.Action = calls[0].Action
+		} else if def := p.StepOf(key); def != nil {
+			one.Action = def.Action
 		}
 		if s.Outputs != nil {
 			raw, err := expr.Marshal(s.Outputs)
@@ -272,4 +275,50 @@ func parsed(t *testing.T, actions *action.Registry, d *drawn) (*definition.Defin
 		return nil, false
 	}
 	return definition.Expand(def, actions), true
+}
+
+// What looks the same and is not: what only a template has decided, one secret instead of another, a step that others cut off, ids with
+// dots, and answers from outside.
+func TestReplayIsCareful(t *testing.T) {
+	played, replays := runner(t, nil), runner(t, nil)
+	played.o.Handlers = map[string]action.Handler{"action util.exec": action.HandlerFunc(func(context.Context, *action.Call) (any, error) {
+		return map[string]any{"exit_code": int64(0)}, nil
+	})}
+	parse := func(steps string) *definition.Definition {
+		t.Helper()
+		d, problems := definition.Parse([]byte("name: careful\nsteps:\n"+steps), definition.ParseOptions{File: "careful.yaml"})
+		if problems = append(problems, definition.Check(d, replays.o.Actions, "careful.yaml")...); problems.Err() != nil {
+			t.Fatal(problems)
+		}
+		return definition.Expand(d, replays.o.Actions)
+	}
+	for _, c := range []struct{ name, was, is, step, verdict string }{
+		{"a template that is repaired", "  - {id: a, action: util.exec, retry: {max_attempts: 1}, params: {command: [x, \"{{ 1 // 0 }}\"]}}\n",
+			"  - {id: a, action: util.exec, retry: {max_attempts: 1}, params: {command: [x, \"{{ 1 // 1 }}\"]}}\n", "a", "now runs"},
+		{"another secret", "  - {id: a, action: util.exec, params: {command: [x], env: {T: \"{{ secrets.one }}\"}}}\n",
+			"  - {id: a, action: util.exec, params: {command: [x], env: {T: \"{{ secrets.two }}\"}}}\n", "a", "other call"},
+		{"an id with a dot", "  - {id: load, action: util.set_output, params: {n: 1}}\n  - {id: load.v2, action: util.noop}\n",
+			"  - {id: load, action: util.set_output, params: {n: 2}}\n  - {id: load.v2, action: util.noop}\n", "load", "changed"},
+		{"what depends on an id with a dot", "  - {id: load.v2, action: util.exec, params: {command: [x]}}\n  - {id: b, action: util.noop, depends_on: [load.v2]}\n",
+			"  - {id: load.v2, action: util.exec, params: {command: [y]}}\n  - {id: b, action: util.noop, depends_on: [load.v2]}\n", "b", "assumed"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p, err := played.Play(t.Context(), &Test{Name: c.name, Open: true, def: parse(c.was), Secrets: map[string]string{"one": "first-secret", "two": "second-secret"}}, How{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			out, err := replays.Replay(t.Context(), recordingOf(t, p), ReplayOptions{Was: parse(c.was), Is: parse(c.is)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var text strings.Builder
+			if err := out.WriteText(&text); err != nil {
+				t.Fatal(err)
+			}
+			i := slices.IndexFunc(out.Steps, func(s ReplayedStep) bool { return s.Key == c.step })
+			if out.Same || i < 0 || string(out.Steps[i].Verdict) != c.verdict || strings.Contains(text.String(), "***s") {
+				t.Errorf("want %s %s:\n%s", c.step, c.verdict, text.String())
+			}
+		})
+	}
 }

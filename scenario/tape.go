@@ -18,9 +18,13 @@ type tape struct {
 	mocks    map[string]*mock
 	fails    bool            // steps without a recorded outcome fail
 	unmocked map[string]bool // steps with attempts that were never made
+	asked    map[string]int  // how many attempts were made, by step
 	// ended gets the steps whose last failure ended them although their definition had attempts left: no other definition would have
-	// tried again. final are those of the execution under its own definition; nil: this is it.
-	ended, final map[string]bool
+	// tried again.
+	ended map[string]bool
+	// own is the tape of the execution under its own definition; nil: this is it. What that did not ask for was decided before an action
+	// was called, as by a template that failed, and says nothing of a call.
+	own *tape
 }
 
 // errNotRecorded is why a step fails of which nothing is recorded.
@@ -46,7 +50,7 @@ func (r *Recording) terminal() bool {
 }
 
 // test is a test that plays the recording with a definition. Its outcomes come from the tape alone.
-func (r *Recording) test(d *definition.Definition, actions *action.Registry, secrets map[string]string, fails bool, final map[string]bool) (*Test, error) {
+func (r *Recording) test(d *definition.Definition, actions *action.Registry, secrets map[string]string, fails bool, own *tape) (*Test, error) {
 	var src bytes.Buffer
 	named := *r
 	named.File = "recording.yaml" // no file is read
@@ -58,12 +62,17 @@ func (r *Recording) test(d *definition.Definition, actions *action.Registry, sec
 		return nil, err
 	}
 	t := list[0]
-	t.tape = &tape{steps: map[string]*RecordedStep{}, mocks: map[string]*mock{}, fails: fails, unmocked: map[string]bool{}, ended: map[string]bool{}, final: final}
+	t.tape = &tape{steps: map[string]*RecordedStep{}, mocks: map[string]*mock{}, fails: fails, unmocked: map[string]bool{}, asked: map[string]int{}, ended: map[string]bool{}, own: own}
 	for i := range r.Steps {
 		t.tape.steps[r.Steps[i].Key] = &r.Steps[i]
 	}
 	for _, m := range t.shared {
 		t.tape.mocks[m.name] = m
+	}
+	for name, v := range t.Params { // what is hidden is not the same as something else that is hidden
+		if v == hidden {
+			t.Params[name] = hidden + "params." + name
+		}
 	}
 	t.def = d
 	t.Open, t.shared, t.Secrets, t.foreign, t.params = true, nil, maps.Clone(secrets), true, map[string]bool{}
@@ -73,14 +82,15 @@ func (r *Recording) test(d *definition.Definition, actions *action.Registry, sec
 // outcome is how an attempt ends: as recorded; nil and no error: its action decides nothing that is not known, and runs.
 func (p *tape) outcome(r *run, a *sim.Attempt, n int) (*sim.Outcome, error) {
 	s, m := p.steps[a.Key], p.mocks[a.Key]
+	p.asked[a.Key] = max(p.asked[a.Key], n+1)
 	if m != nil && s != nil && r.sameAction(s.Action, a.Step.Action) {
 		switch last := n == len(m.outcomes)-1; {
-		case n >= len(m.outcomes):
+		case n >= len(m.outcomes), p.own != nil && n >= p.own.asked[a.Key]:
 			return p.unknown(a.Key), nil
-		case last && s.Status == "failed" && p.final == nil: // under its own definition
+		case last && s.Status == "failed" && p.own == nil:
 			p.ended[a.Key] = a.Attempt < a.Step.Policy.Retry.MaxAttempts
 		case last && s.Status == "failed":
-			m.outcomes[n].Permanent = p.final[a.Key]
+			m.outcomes[n].Permanent = p.own.ended[a.Key]
 		}
 		return r.mocked(m, a, n)
 	}

@@ -25,6 +25,9 @@ const (
 	maxText    = 1000     // bytes of an id or a collection as JSON
 )
 
+// printsLeftOut is the key of a record that stands for items that have none.
+const printsLeftOut = math.MaxUint64
+
 // Box is the bounding box of an item: west, south, east, north in degrees. West is more than east where it crosses the
 // antimeridian.
 type Box [4]float32
@@ -125,6 +128,7 @@ type pendingPrints struct {
 	raw   []byte
 	marks []printMark
 	count int64 // so far, of this end
+	told  bool  // that some are left out
 }
 
 // printMark says where the record ends of an item written.
@@ -135,7 +139,16 @@ type printMark struct {
 
 // add takes note of an item that is about to be written.
 func (p *pendingPrints) add(it *Item, written int64) {
-	if it.Value == nil || p.count >= maxPrints || len(p.raw) >= maxPending {
+	if it.Value == nil {
+		return
+	}
+	if p.count >= maxPrints || len(p.raw) >= maxPending {
+		if !p.told {
+			p.told = true
+			p.raw = binary.LittleEndian.AppendUint64(append(p.raw, make([]byte, 16)...), printsLeftOut)
+			p.raw = append(p.raw, 0, 0, 0, 0)
+			p.marks = append(p.marks, printMark{written, len(p.raw)})
+		}
 		return
 	}
 	before := len(p.raw)
@@ -221,8 +234,11 @@ func (p *prints) sync() (size int64, err error) {
 	if err := p.out.Flush(); err != nil {
 		return 0, err
 	}
+	if err := p.file.Sync(); err != nil {
+		return 0, err
+	}
 	p.dirty = false
-	return p.size, p.file.Sync()
+	return p.size, nil
 }
 
 // resume goes on with the file of a stream that was cut off, of which the first size bytes count. Where fewer are there, the
@@ -237,7 +253,37 @@ func (p *prints) resume(size int64) error {
 	if err != nil {
 		return unlessAbsent(err)
 	}
-	return p.open(0, min(size, info.Size()))
+	if info.Size() < size {
+		if size, err = wholePrints(p.path); err != nil {
+			return err
+		}
+	}
+	return p.open(0, size)
+}
+
+// wholePrints is the length of a file's records without one at its end that is cut off.
+func wholePrints(name string) (whole int64, err error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	in := bufio.NewReaderSize(f, 256<<10)
+	var head [printHead]byte
+	for {
+		if _, err = io.ReadFull(in, head[:]); err != nil {
+			break
+		}
+		texts := int(binary.LittleEndian.Uint16(head[24:])) + int(binary.LittleEndian.Uint16(head[26:]))
+		if _, err = in.Discard(texts); err != nil {
+			break
+		}
+		whole += int64(printHead + texts)
+	}
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		err = nil
+	}
+	return whole, err
 }
 
 // drop begins with an empty file.

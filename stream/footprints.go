@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/stepwell/stepwell/stream/durable"
 )
@@ -37,6 +38,8 @@ type FootprintQuery struct {
 	In         *Box // only those that meet it
 	Names      bool // also what they are
 	From, Most int
+
+	cut bool // not all were read, or kept
 }
 
 // FootprintPage is some of the footprints that are selected.
@@ -76,6 +79,9 @@ func Footprints(ctx context.Context, o Options, pipeline, execution string, q Fo
 		if err != nil {
 			return page, fmt.Errorf("footprints in the shared place: %w", err)
 		}
+		bases = slices.DeleteFunc(bases, func(base string) bool { // what another process has continued
+			return slices.Contains(fetched, filepath.Join(dir, filepath.Base(base)))
+		})
 		bases = append(bases, fetched...)
 	}
 	var all []placed
@@ -84,7 +90,7 @@ func Footprints(ctx context.Context, o Options, pipeline, execution string, q Fo
 			return page, err
 		}
 	}
-	page.Total, page.Complete = len(all), len(all) < maxPrints
+	page.Total, page.Complete = len(all), !q.cut
 	all = all[min(q.From, len(all)):]
 	all = all[:min(q.Most, len(all))]
 	page.Rows = make([]Footprint, len(all))
@@ -97,12 +103,13 @@ func Footprints(ctx context.Context, o Options, pipeline, execution string, q Fo
 	return page, err
 }
 
-// fetchPrints gets the files of segments that are not in the folder, and gives them as printBases does.
+// fetchPrints gets the files of segments that are not in the folder, or have been saved by another process since, and gives them as
+// printBases does.
 func fetchPrints(ctx context.Context, o Options, folder, dir string, had []string) ([]string, error) {
 	c := &catalog{dir: o.Dir, shared: o.Shared}
 	found, err := durable.HandoversIn(ctx, o.Shared, c.sharedName(folder)+"/")
-	for name := range found {
-		if base := path.Base(name); err == nil && !slices.Contains(had, filepath.Join(folder, base)) {
+	for name, saved := range found {
+		if base := path.Base(name); err == nil && (!slices.Contains(had, filepath.Join(folder, base)) || saved.After(changedAt(filepath.Join(folder, base)))) {
 			err = durable.Fetch(ctx, o.Shared, name, filepath.Join(dir, base))
 		}
 	}
@@ -110,6 +117,16 @@ func fetchPrints(ctx context.Context, o Options, folder, dir string, had []strin
 		return nil, err
 	}
 	return printBases(dir)
+}
+
+// changedAt is when the files of a segment that are read here have last changed.
+func changedAt(base string) (last time.Time) {
+	for _, suffix := range []string{printsSuffix, spoolSuffix, liveSuffix} {
+		if info, err := os.Stat(base + suffix); err == nil && info.ModTime().After(last) {
+			last = info.ModTime()
+		}
+	}
+	return last
 }
 
 // printBases are the segments in a folder that have footprints or failures: their paths without a suffix.
@@ -132,10 +149,19 @@ func printBases(folder string) (bases []string, err error) {
 // read adds those of a segment.
 func (q *FootprintQuery) read(ctx context.Context, base string, segment int32, all []placed) ([]placed, error) {
 	before, failed := len(all), map[uint64]bool{}
+	add := func(p placed) {
+		if q.cut = q.cut || len(all) >= maxPrints; len(all) < maxPrints {
+			all = append(all, p)
+		}
+	}
 	err := eachPlacedFailure(ctx, base, func(key uint64, r *failureRecord) error {
-		failed[key] = true
-		if r.Box != nil && q.meets(r.Box) && len(all) < maxPrints {
-			all = append(all, placed{*r.Box, key, segment, true})
+		if len(failed) >= maxPrints {
+			q.cut = true
+		} else if key&noPlace == 0 {
+			failed[key] = true
+		}
+		if r.Box != nil && q.meets(r.Box) {
+			add(placed{*r.Box, key, segment, true})
 		}
 		return nil
 	})
@@ -143,8 +169,11 @@ func (q *FootprintQuery) read(ctx context.Context, base string, segment int32, a
 		return nil, err
 	}
 	err = eachPrint(ctx, base, func(box Box, key uint64, _ []byte, _ int) {
-		if !failed[key] && q.meets(&box) && len(all) < maxPrints {
-			all = append(all, placed{box, key, segment, false})
+		switch {
+		case key == printsLeftOut:
+			q.cut = true
+		case !failed[key] && q.meets(&box):
+			add(placed{box, key, segment, false})
 		}
 	})
 	own := all[before:]

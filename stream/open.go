@@ -102,8 +102,9 @@ func (s *segment) resumePrints(p *past) error {
 	if p.run != s.call.Execution {
 		p.prints = 0
 	}
-	s.checkpoint.prints = p.prints
-	return s.prints.resume(p.prints)
+	err := s.prints.resume(p.prints)
+	s.checkpoint.prints = s.prints.size
+	return err
 }
 
 // later reports whether the unfinished run of a checkpoint is over: then this run rereads the sources and repeats

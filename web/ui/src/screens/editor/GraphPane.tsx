@@ -78,13 +78,15 @@ export function GraphPane({ nodes, problemsOf, selected, states, stale, readOnly
   useEffect(() => {
     const whole = () => void flow.fitView({ padding: 0.15, maxZoom: 1, duration: 0 })
     whole()
-    let width = pane.current!.clientWidth
+    const el = pane.current
+    if (!el) return // nothing is drawn yet
+    let width = el.clientWidth
     const watch = new ResizeObserver(() => { // the panel of a selected step takes room
-      if (pane.current!.clientWidth === width) return
-      width = pane.current!.clientWidth
+      if (el.clientWidth === width) return
+      width = el.clientWidth
       requestAnimationFrame(whole)
     })
-    watch.observe(pane.current!)
+    watch.observe(el)
     return () => watch.disconnect()
   }, [count, flow])
   const parentOf = (id: string) => nodes.find((n) => n.id === id)?.parent ?? ""

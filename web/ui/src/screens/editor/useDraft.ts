@@ -9,14 +9,17 @@ export type Plan = Schemas["PipelinePlan"]
 
 const pause = 120 // ms after the last key before the server is asked
 
-/** usePlan asks the server what a text means, after each pause in typing. Graph is the last one that there was; stale says that it is older than the text. */
+/** usePlan asks the server what a text means, after each pause in typing, and at once where more than a key has changed it. Graph is the last one that there was; stale says that it is older than the text. */
 export function usePlan(text: string) {
   const [plan, setPlan] = useState<Plan>()
   const [graph, setGraph] = useState<Schemas["Draft"]>()
   const [planned, setPlanned] = useState<string>()
   const [problem, setProblem] = useState<Problem | null>(null)
+  const asked = useRef(text)
   useEffect(() => {
     const abort = new AbortController()
+    const typed = Math.abs(text.length - asked.current.length) <= 1
+    asked.current = text
     const timer = setTimeout(() => {
       data(api.POST("/api/v1/pipelines/plan", { body: { document: text as never }, signal: abort.signal })).then(
         (p) => {
@@ -27,7 +30,7 @@ export function usePlan(text: string) {
         },
         (err) => { if (!abort.signal.aborted) setProblem(err instanceof Problem ? err : new Problem(0, "internal", String(err))) },
       )
-    }, pause)
+    }, typed ? pause : 0)
     return () => { clearTimeout(timer); abort.abort() }
   }, [text])
   return { plan, graph, planned, problem, stale: plan !== undefined && !plan.graph }
