@@ -171,10 +171,12 @@ func zips(ctx context.Context) bool {
 	return strings.Contains(callOf(ctx).request.Header.Get("Accept-Encoding"), "gzip")
 }
 
-// asColumns answers with a table of columns.
+// asColumns answers with a table of columns, of a version of the execution; 0: of none, so that nobody keeps it.
 func asColumns(raw []byte, packed bool, version int64) *streamed {
 	return &streamed{func(hc huma.Context) {
-		hc.SetHeader("ETag", etag(version))
+		if version > 0 {
+			hc.SetHeader("ETag", etag(version))
+		}
 		hc.SetHeader("Content-Type", columns.MediaType)
 		hc.SetHeader("Vary", "Accept-Encoding")
 		if packed {

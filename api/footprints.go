@@ -1,12 +1,9 @@
 package api
 
 import (
-	"bytes"
-	"compress/gzip"
 	"context"
 	"encoding/json"
 	"math"
-	"net/http"
 	"strconv"
 	"strings"
 
@@ -14,6 +11,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/api/columns"
+	"github.com/stepwell/stepwell/field"
 )
 
 // FootprintQuery selects footprints: those that meet a box, or all.
@@ -122,28 +120,11 @@ func (f *fields) footprints(ctx context.Context, in *GetFootprints) (*streamed, 
 	if err != nil {
 		return nil, err
 	}
-	zipped := strings.Contains(callOf(ctx).request.Header.Get("Accept-Encoding"), "gzip")
+	zipped := zips(ctx)
 	if zipped {
-		raw = packed(raw)
+		raw = field.Pack(raw)
 	}
-	return &streamed{func(hc huma.Context) {
-		hc.SetHeader("Content-Type", columns.MediaType)
-		hc.SetHeader("Vary", "Accept-Encoding")
-		if zipped {
-			hc.SetHeader("Content-Encoding", "gzip")
-		}
-		hc.SetHeader("Content-Length", strconv.Itoa(len(raw)))
-		hc.SetStatus(http.StatusOK)
-		_, _ = hc.BodyWriter().Write(raw) // the client may have gone
-	}}, nil
-}
-
-func packed(raw []byte) []byte {
-	var out bytes.Buffer
-	w, _ := gzip.NewWriterLevel(&out, gzip.BestSpeed) // the level is one
-	_, _ = w.Write(raw)                               // a buffer takes everything
-	_ = w.Close()
-	return out.Bytes()
+	return asColumns(raw, zipped, 0), nil
 }
 
 // describeFootprints says in the OpenAPI document what the table is.

@@ -30,15 +30,15 @@ func (t *Table) Packed(names []string, from, limit int) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := pack(raw)
+	out := Pack(raw)
 	if whole && len(out) <= perPacked*t.Len() {
 		t.packed.all = bytes.Clone(out)
 	}
 	return out, nil
 }
 
-// pack compresses with gzip at its fastest level.
-func pack(raw []byte) []byte {
+// Pack compresses with gzip at its fastest level.
+func Pack(raw []byte) []byte {
 	var out bytes.Buffer
 	w, _ := gzip.NewWriterLevel(&out, gzip.BestSpeed) // the level is one
 	_, _ = w.Write(raw)                               // a buffer takes everything
@@ -52,5 +52,5 @@ func (c *Changes) Packed(from, to int) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return pack(raw), nil
+	return Pack(raw), nil
 }

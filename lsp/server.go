@@ -1,7 +1,7 @@
 // Package lsp is a language server for pipeline documents: diagnostics while typing, completion, hover, definition, references, rename,
 // code actions and symbols, over JSON-RPC on a pair of streams (Language Server Protocol 3.17).
 //
-// What the shell knows, how files are found and which actions there are, is an input (Options). Text that is broken while it is being
+// How files are found, and which actions there are, is an input (Options). Text that is broken while it is being
 // typed is answered from the last definition that could be read and from the indentation around the cursor. Bounds: a message has at
 // most 64 MiB, a session 500 open documents.
 package lsp

@@ -73,7 +73,7 @@ type ReplayOptions struct {
 // A recording that does not come to what it was under its own definition is an error: nothing can be said of another one then. So it
 // is where it was restarted, paused, or has streams.
 func (o *Runner) Replay(ctx context.Context, r *Recording, how ReplayOptions) (*Replayed, error) {
-	if err := r.Plays(); err != nil {
+	if err := r.plays(); err != nil {
 		return nil, err
 	}
 	secrets := map[string]string{}

@@ -277,9 +277,10 @@ func parsed(t *testing.T, actions *action.Registry, d *drawn) (*definition.Defin
 	return definition.Expand(def, actions), true
 }
 
-// What looks the same and is not: what only a template has decided, one secret instead of another, a step that others cut off, ids with
-// dots, and answers from outside.
+// Changes that an incautious replay would call the same, or certain: a template that failed before the action was called, another secret,
+// a step that was cut off, ids with dots, and answers of people.
 func TestReplayIsCareful(t *testing.T) {
+	const cutOff = "  - {id: b, action: util.exec, params: {command: [y]}}\n  - {id: a, action: util.exec, params: {command: [x]}, "
 	played, replays := runner(t, nil), runner(t, nil)
 	played.o.Handlers = map[string]action.Handler{"action util.exec": action.HandlerFunc(func(context.Context, *action.Call) (any, error) {
 		return map[string]any{"exit_code": int64(0)}, nil
@@ -292,18 +293,31 @@ func TestReplayIsCareful(t *testing.T) {
 		}
 		return definition.Expand(d, replays.o.Actions)
 	}
-	for _, c := range []struct{ name, was, is, step, verdict string }{
+	for _, c := range []struct{ name, was, is, step, verdict, mock string }{
 		{"a template that is repaired", "  - {id: a, action: util.exec, retry: {max_attempts: 1}, params: {command: [x, \"{{ 1 // 0 }}\"]}}\n",
-			"  - {id: a, action: util.exec, retry: {max_attempts: 1}, params: {command: [x, \"{{ 1 // 1 }}\"]}}\n", "a", "now runs"},
+			"  - {id: a, action: util.exec, retry: {max_attempts: 1}, params: {command: [x, \"{{ 1 // 1 }}\"]}}\n", "a", "now runs", ""},
 		{"another secret", "  - {id: a, action: util.exec, params: {command: [x], env: {T: \"{{ secrets.one }}\"}}}\n",
-			"  - {id: a, action: util.exec, params: {command: [x], env: {T: \"{{ secrets.two }}\"}}}\n", "a", "other call"},
+			"  - {id: a, action: util.exec, params: {command: [x], env: {T: \"{{ secrets.two }}\"}}}\n", "a", "other call", ""},
 		{"an id with a dot", "  - {id: load, action: util.set_output, params: {n: 1}}\n  - {id: load.v2, action: util.noop}\n",
-			"  - {id: load, action: util.set_output, params: {n: 2}}\n  - {id: load.v2, action: util.noop}\n", "load", "changed"},
+			"  - {id: load, action: util.set_output, params: {n: 2}}\n  - {id: load.v2, action: util.noop}\n", "load", "changed", ""},
 		{"what depends on an id with a dot", "  - {id: load.v2, action: util.exec, params: {command: [x]}}\n  - {id: b, action: util.noop, depends_on: [load.v2]}\n",
-			"  - {id: load.v2, action: util.exec, params: {command: [y]}}\n  - {id: b, action: util.noop, depends_on: [load.v2]}\n", "b", "assumed"},
+			"  - {id: load.v2, action: util.exec, params: {command: [y]}}\n  - {id: b, action: util.noop, depends_on: [load.v2]}\n", "b", "assumed", ""},
+		{"a step that was cut off", cutOff + "on_failure: fail}\nsettings: {fail_fast: cancel}\n", cutOff + "on_failure: continue}\nsettings: {fail_fast: cancel}\n", "b", "now runs",
+			"mock: {a: {fail: no, permanent: true, takes: 5s}, b: {outputs: {exit_code: 0}, takes: 60s}}\ntests: [{name: t}]\n"},
+		{"another question", "  - {id: ask, action: util.approval, params: {message: \"a?\"}}\n", "  - {id: ask, action: util.approval, params: {message: \"b?\"}}\n", "ask", "other call",
+			"tests: [{name: t, when: [{step: ask, is: waiting, approve: {by: anna}}]}]\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p, err := played.Play(t.Context(), &Test{Name: c.name, Open: true, def: parse(c.was), Secrets: map[string]string{"one": "first-secret", "two": "second-secret"}}, How{})
+			test, o := &Test{Name: c.name, Secrets: map[string]string{"one": "first-secret", "two": "second-secret"}}, played
+			if c.mock != "" {
+				list, problems := Parse("careful.test.yaml", []byte("pipeline: careful.yaml\n"+c.mock))
+				if problems.Err() != nil {
+					t.Fatal(problems)
+				}
+				test, o = list[0], replays
+			}
+			test.Open, test.def = true, parse(c.was)
+			p, err := o.Play(t.Context(), test, How{})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -30,8 +30,8 @@ type tape struct {
 // errNotRecorded is why a step fails of which nothing is recorded.
 var errNotRecorded = errors.New("not recorded: the execution did not come so far")
 
-// Plays reports why a recording cannot be played again; nil: it can.
-func (r *Recording) Plays() error {
+// plays reports why a recording cannot be played again; nil: it can.
+func (r *Recording) plays() error {
 	for i := range r.Steps {
 		if r.Steps[i].Items {
 			return stepwell.Errorf(stepwell.CodeInvalid, "stepwell test tests streams, with items that the test gives",

@@ -42,7 +42,7 @@ const wrong = (page: Page) => page.evaluate(() => {
   const found: string[] = []
   const root = document.documentElement
   if (root.scrollWidth > root.clientWidth) found.push(`the page is ${root.scrollWidth - root.clientWidth} pixels too wide`)
-  // What has a view of its own, which is moved: the graph, the field, the text.
+  // These have a viewport of their own that scrolls or pans: the graph, the field, the text.
   const moved = ".react-flow, .field-host, .cm-editor, .hidden-text, .skip, [aria-hidden=true], [popover]"
   const named = (el: Element) => `${el.tagName.toLowerCase()}.${[...el.classList].join(".")} "${(el.textContent || el.getAttribute("aria-label") || "").trim().slice(0, 40)}"`
   const seen = (el: Element) => !el.closest(moved) && el.checkVisibility({ opacityProperty: true, visibilityProperty: true })

@@ -33,8 +33,7 @@ const all = [...new Set(Object.values(stale).flat())]
 
 const watchers = new Set<(of: string, change: Change) => void>()
 
-/** watch is told of every change that comes, and with "hello" and nothing when the stream has begun anew, until the returned function is
- * called. */
+/** watch tells of every change that comes, until the returned function is called. */
 export function watch(told: (of: string, change: Change) => void): () => void {
   watchers.add(told)
   return () => { watchers.delete(told) }
@@ -55,10 +54,8 @@ function invalidate(keys: string[]) {
 
 function take(m: Message) {
   if (m.kind === "state") set(m.live)
-  else if (m.kind === "hello") {
-    if (!m.resumed) invalidate(all)
-    watchers.forEach((w) => w("hello", {}))
-  } else if (m.kind === "change") {
+  else if (m.kind === "hello" && !m.resumed) invalidate(all)
+  else if (m.kind === "change") {
     if (patch(queries, m.of, m.change)) invalidate(stale[m.of] ?? [])
     watchers.forEach((w) => w(m.of, m.change))
   }

@@ -1,4 +1,4 @@
-// What a step depends on, what depends on it, and what an execution has waited for. Pure.
+// The steps before a step, the steps after it, and the critical path of an execution. Pure.
 import type { Steps } from "./steps"
 
 export const paths = { critical: "critical path", up: "what it depends on", down: "what depends on it" } as const

@@ -34,7 +34,7 @@ const columns: Column<Job>[] = [
   { title: "Trouble", width: "minmax(80px, 1fr)", from: 1080, show: (j) => (j.last_error ? <span className="bad" title={j.last_error}>{j.last_error}</span> : <span className="quiet">–</span>) },
 ]
 
-// What starts next stands first; what starts no more is last.
+// The schedule that fires next comes first; schedules that do not fire again come last.
 const bySoonest = (a: Job, b: Job) => soon(a).localeCompare(soon(b)) || a.name.localeCompare(b.name)
 const soon = (j: Job) => (j.enabled && j.next_run_at) || "~"
 
