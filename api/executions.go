@@ -25,6 +25,7 @@ const (
 
 // executions are the operations that show executions.
 func (s *server) executions() {
+	s.partitions()
 	handle(s, "execution.start", s.execute)
 	handle(s, "execution.list", s.listExecutions)
 	handle(s, "execution.stats", s.stats)

@@ -16,6 +16,7 @@ import (
 	"github.com/stepwell/stepwell/estimate"
 	"github.com/stepwell/stepwell/feed"
 	"github.com/stepwell/stepwell/meter"
+	"github.com/stepwell/stepwell/partition/ledger"
 	"github.com/stepwell/stepwell/pipeline"
 	"github.com/stepwell/stepwell/queue"
 	"github.com/stepwell/stepwell/secret"
@@ -96,15 +97,16 @@ type Limiter interface {
 
 // Options configure a server. All without a default are required.
 type Options struct {
-	Store     Store
-	Blobs     store.Blobs // where large outputs are
-	Control   Control
-	Forecast  Forecast
-	Signals   Signals
-	Catalog   Catalog
-	Auth      Authenticator
-	Pipelines *pipeline.Library
-	Schedules *trigger.Schedules
+	Store      Store
+	Blobs      store.Blobs // where large outputs are
+	Control    Control
+	Forecast   Forecast
+	Signals    Signals
+	Catalog    Catalog
+	Auth       Authenticator
+	Pipelines  *pipeline.Library
+	Partitions *ledger.Ledger
+	Schedules  *trigger.Schedules
 	// Kinds are further kinds of objects, without a field of their own.
 	Kinds []Kind
 	Vault *secret.Vault
@@ -181,8 +183,8 @@ func (o *Options) validate() error {
 	if o.Store == nil || o.Blobs == nil || o.Control == nil || o.Forecast == nil || o.Signals == nil || o.Catalog == nil || o.Auth == nil || o.Callbacks == nil {
 		return &stepwell.Error{Code: stepwell.CodeInternal, Message: "api: Store, Blobs, Control, Forecast, Signals, Catalog, Auth and Callbacks are required"}
 	}
-	if o.Pipelines == nil || o.Schedules == nil || o.Vault == nil || o.Keys == nil || o.Policies == nil || o.Feed == nil || o.Meter == nil {
-		return &stepwell.Error{Code: stepwell.CodeInternal, Message: "api: Pipelines, Schedules, Vault, Keys, Policies, Feed and Meter are required"}
+	if o.Pipelines == nil || o.Partitions == nil || o.Schedules == nil || o.Vault == nil || o.Keys == nil || o.Policies == nil || o.Feed == nil || o.Meter == nil {
+		return &stepwell.Error{Code: stepwell.CodeInternal, Message: "api: Pipelines, Partitions, Schedules, Vault, Keys, Policies, Feed and Meter are required"}
 	}
 	o.complete()
 	o.MaxBodies = max(o.MaxBodies, 4*max(o.MaxBody, escaped*int64(o.Pipelines.MaxDocument())))

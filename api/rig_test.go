@@ -27,6 +27,7 @@ import (
 	"github.com/stepwell/stepwell/estimate"
 	"github.com/stepwell/stepwell/feed"
 	"github.com/stepwell/stepwell/meter"
+	"github.com/stepwell/stepwell/partition/ledger"
 	"github.com/stepwell/stepwell/pipeline"
 	"github.com/stepwell/stepwell/pipelinerun"
 	"github.com/stepwell/stepwell/progress"
@@ -168,6 +169,7 @@ func (r *rig) options(log *slog.Logger) api.Options {
 	}
 	library, err := pipeline.New(pipeline.Options{Objects: a.Store, Runner: a.Conductor, Executions: a.Store, Catalog: a.Actions, Log: log})
 	must(err)
+	partitions := ledger.New(ledger.Options{Objects: a.Store, Executions: a.Store, Library: library, Catalog: a.Actions, Now: time.Now, Log: log})
 	schedules, err := trigger.New(ctx, trigger.Options{Objects: a.Store, Launcher: library, Executions: a.Store, Canceler: a.Conductor, Keys: a.Store, Log: log})
 	must(err)
 	hooks, err := webhook.New(ctx, webhook.Options{Objects: a.Store, Launcher: library, Jobs: schedules, Sealer: a.Keyring})
@@ -195,7 +197,7 @@ func (r *rig) options(log *slog.Logger) api.Options {
 	sessions, err := access.NewSessions(access.SessionOptions{Key: make([]byte, 32), Keys: keys})
 	must(err)
 	return api.Options{Store: a.Store, Sessions: sessions, Policies: policies, Blobs: a.Store.Blobs(), Control: a.Conductor, Forecast: a.Conductor, Signals: a.Conductor, Catalog: a.Actions, Auth: names{},
-		Pipelines: library, Schedules: schedules, Kinds: []api.Kind{api.Jobs(schedules), api.Webhooks(hooks), api.Events(events), api.Projects(projects), api.Lessons(lessons, uploads), api.PipelineRuns(runs)}, Vault: a.Secrets.Vault, Keys: keys, Callbacks: callbacks{},
+		Pipelines: library, Partitions: partitions, Schedules: schedules, Kinds: []api.Kind{api.Jobs(schedules), api.Webhooks(hooks), api.Events(events), api.Projects(projects), api.Lessons(lessons, uploads), api.PipelineRuns(runs)}, Vault: a.Secrets.Vault, Keys: keys, Callbacks: callbacks{},
 		Meter: meter.New(meter.Options{Totals: a.Store, Upcoming: func() (int, time.Time) { st := schedules.Stats(); return st.Active, st.Next }}),
 		Feed:  hub, Estimates: estimates, Redact: a.Secrets, Audit: r.audit, Workers: crew{}, Log: log, StreamFailures: a.StreamFailures, Footprints: a.Footprints}
 }

@@ -17,11 +17,11 @@ func TestEveryOperationAsEverybody(t *testing.T) {
 	for role, ids := range map[access.Role]string{
 		0: "webhook.trigger callback health ready healthz readyz session.get session.open session.close auth.login auth.callback",
 		access.Viewer: `stream search queue schema.get template.list template.get pipeline.plan schedule.fires schedule.preview execution.logs.histogram execution.events.columns execution.attempts execution.field.stream execution.compare execution.stats execution.streams execution.streams.failures execution.footprints execution.footprints.items execution.list execution.get execution.graph execution.field execution.steps execution.logs execution.stream execution.events execution.history execution.definition execution.why
-			execution.retry.preview execution.restart.preview pipeline.list pipeline.validate pipeline.get pipeline.versions pipeline.version pipeline.matrix pipeline.diff schedule.list schedule.get
+			execution.retry.preview execution.restart.preview pipeline.list pipeline.validate pipeline.get pipeline.versions pipeline.version pipeline.partitions pipeline.partitions.compare pipeline.matrix pipeline.diff schedule.list schedule.get
 			schedule.next schedule.firings webhook.list webhook.get event_trigger.list event_trigger.get approval.list approval.get action.list action.get module.list module.get steps.get metrics
 			metrics.prometheus me project.list project.get project.tags lesson.list lesson.get lesson.media lesson.media.options lesson.uploads lesson.usage project.usage pipeline.version.usage upload.get project.progress project.events worker.list plugin.list cluster.list cluster.get
 			pipeline_run.list pipeline_run.queue pipeline_run.events pipeline_run.get`,
-		access.Operator: `execution.start execution.cancel execution.pause execution.resume execution.retry execution.restart webhook.test schedule.pause schedule.resume schedule.trigger
+		access.Operator: `execution.start pipeline.partitions.start execution.cancel execution.pause execution.resume execution.retry execution.restart webhook.test schedule.pause schedule.resume schedule.trigger
 			schedule.backfill webhook.validate event.receive approval.approve approval.reject steps.retry project.total project.status project.discovered project.items project.reset worker.drain
 			pipeline_run.start pipeline_run.preview pipeline_run.restart pipeline_run.pause pipeline_run.stop pipeline_run.resume`,
 		access.Editor: `pipeline.create pipeline.update pipeline.delete pipeline.version.activate pipeline.version.archive pipeline.version.unarchive schedule.create schedule.update schedule.delete webhook.create webhook.update webhook.delete webhook.rotate webhook.deliveries

@@ -80,11 +80,17 @@ func OpenLocal(ctx context.Context, o ServerOptions) (_ *Local, err error) {
 	}
 	o.DB = s.Store.Path()
 	l.asks = &requester{o: o.Options, store: s.Store, catalog: s.Actions, keys: s.Keyring, conductor: func() (*conductor.Conductor, error) { return s.Conductor, nil }}
+	s.found = s.App.takeUp
 	if l.held != nil {
-		s.runner = l.asks
+		s.runner, s.found = l.asks, nil
 	}
 	if err := s.buildTriggers(ctx); err != nil {
 		return nil, err
+	}
+	if l.held == nil { // what a process left that ended before
+		if err := s.partitions.Settle(ctx, s.Store); err != nil {
+			return nil, err
+		}
 	}
 	options := s.apiOptions()
 	if options.Signals = (waking{s.Conductor, s.App}); l.held != nil {
@@ -113,7 +119,7 @@ func (w waking) Signal(ctx context.Context, s store.Signal) (fresh, delivered bo
 }
 
 // starters are the operations that may start executions.
-var starters = []string{"execution.start", "execution.retry", "schedule.trigger", "schedule.backfill", "event.receive",
+var starters = []string{"execution.start", "execution.retry", "pipeline.partitions.start", "schedule.trigger", "schedule.backfill", "event.receive",
 	"pipeline_run.start", "pipeline_run.restart", "pipeline_run.resume"}
 
 // able refuses operations that need a server, and changes while another process uses the objects.
@@ -122,7 +128,7 @@ func (l *Local) able(operation string, changes bool) error {
 	switch {
 	case (changes || slices.Contains(starters, operation)) && l.server.keyless != nil:
 		return fmt.Errorf("secrets: %w", l.server.keyless)
-	case (changes || operation == "project.items" || operation == "upload.append") && l.held != nil && kind != "execution" && kind != "approval":
+	case (changes || operation == "project.items" || operation == "upload.append") && l.held != nil && kind != "execution" && kind != "approval" && operation != "pipeline.partitions.start":
 		return &stepwell.Error{Code: stepwell.CodeConflict, Message: "the database is in use", Hint: "if that process is a server, name it with --server; else wait for its end", Err: l.held}
 	case operation == "webhook.trigger" || !slices.Contains([]string{"pipeline", "schedule", "webhook", "event", "event_trigger", "approval", "project", "lesson", "upload", "pipeline_run", "secret", "key", "policy", "audit", "cluster", "action",
 		"module", "execution"}, kind):
@@ -174,7 +180,8 @@ func (l *Local) Finish(ctx context.Context) error {
 		return nil
 	}
 	l.server.schedules.Flush(ctx)
-	return l.failed.or(l.server.App.Idle(ctx, func(string) {}))
+	err := l.server.App.Idle(ctx, func(string) {})
+	return l.failed.or(errors.Join(err, l.server.partitions.Settle(context.WithoutCancel(ctx), l.server.Store)))
 }
 
 // Ended are the executions that have ended here, in that order.

@@ -44,7 +44,7 @@ func (s *Server) openState() (err error) {
 
 // sinks take what has happened from the outbox.
 func (s *Server) sinks() []trigger.Sink {
-	list := []trigger.Sink{s.schedules, s.router}
+	list := []trigger.Sink{s.schedules, s.router, s.partitions}
 	if s.mirror != nil && s.o.State.Publish != "" {
 		list = append(list, publisher{s.mirror, s.o.State.Publish == PublishStream})
 	}

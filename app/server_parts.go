@@ -21,6 +21,7 @@ import (
 	"github.com/stepwell/stepwell/estimate"
 	"github.com/stepwell/stepwell/feed"
 	"github.com/stepwell/stepwell/meter"
+	"github.com/stepwell/stepwell/partition/ledger"
 	"github.com/stepwell/stepwell/pipeline"
 	"github.com/stepwell/stepwell/pipelinerun"
 	"github.com/stepwell/stepwell/progress/redisstate"
@@ -69,20 +70,22 @@ type parts struct {
 	sidecar   *sidecar      // nil: no Dapr
 	platform  *dapr.Adapter
 
-	runner    pipeline.Runner // nil: the conductor
-	library   *pipeline.Library
-	schedules *trigger.Schedules
-	hooks     *webhook.Hooks
-	router    *event.Router
-	relay     *trigger.Relay
-	callbacks *callbacks
-	projects  *project.Projects
-	lessons   *project.Lessons
-	uploads   *upload.Store
-	runs      *pipelinerun.Runs
-	mirror    *redisstate.State // nil: no state server
-	reports   []*report.Reporter
-	outgoing  atomic.Bool // the commit that is being made puts something into the outbox
+	runner     pipeline.Runner // nil: the conductor
+	library    *pipeline.Library
+	partitions *ledger.Ledger
+	found      func(ctx context.Context, id string) error // what is done about an execution that a partition has already; nil: nothing
+	schedules  *trigger.Schedules
+	hooks      *webhook.Hooks
+	router     *event.Router
+	relay      *trigger.Relay
+	callbacks  *callbacks
+	projects   *project.Projects
+	lessons    *project.Lessons
+	uploads    *upload.Store
+	runs       *pipelinerun.Runs
+	mirror     *redisstate.State // nil: no state server
+	reports    []*report.Reporter
+	outgoing   atomic.Bool // the commit that is being made puts something into the outbox
 }
 
 // build creates the parts in the order of their dependencies, the API last.
@@ -163,6 +166,7 @@ func (s *Server) buildTriggers(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	s.partitions = ledger.New(ledger.Options{Objects: s.Store, Executions: s.Store, Library: s.library, Catalog: s.Actions, Found: s.found, Now: s.now, Log: s.log})
 	s.schedules, err = trigger.New(ctx, trigger.Options{Objects: s.Store, Launcher: s.library, Executions: s.Store, Canceler: s.control(), Keys: s.Conductor, Shared: s.node != nil, Observe: s.fired,
 		Hide: s.hide, Now: s.o.Now, Log: s.log})
 	if err != nil {
@@ -202,10 +206,16 @@ func (s *Server) wants(x *store.Execution) bool {
 	return true
 }
 
+// made says whether the end of an execution that makes a partition goes into the outbox.
+func (s *Server) made() bool {
+	s.outgoing.Store(true)
+	return true
+}
+
 // apiOptions are the options of the API, for all callers.
 func (s *Server) apiOptions() api.Options {
 	return api.Options{Store: s.Store, Blobs: s.Store.Blobs(), Control: s.control(), Forecast: s.forecast(), Signals: s.Conductor,
-		Catalog: s.Actions, Pipelines: s.library, Schedules: s.schedules, Kinds: s.kinds(), Clusters: &clusters{App: s.App}, Vault: s.Secrets.Vault,
+		Catalog: s.Actions, Pipelines: s.library, Partitions: s.partitions, Schedules: s.schedules, Kinds: s.kinds(), Clusters: &clusters{App: s.App}, Vault: s.Secrets.Vault,
 		Keys: s.keys, Refused: s.refusedCommands, Policies: s.policies, Feed: s.hub, Estimates: s.estimates, Redact: s.Secrets, Audit: s.recorder, Version: s.o.Version, Log: s.log}
 }
 
@@ -323,7 +333,7 @@ func (s *Server) observed(o *Options) {
 			logged(executions)
 		}
 	}
-	o.Outbox, o.CallbackURL = conductor.Outbox{Ended: s.wants, Begun: s.begun}, s.callbackURL
+	o.Outbox, o.CallbackURL = conductor.Outbox{Ended: s.wants, Made: s.made, Begun: s.begun}, s.callbackURL
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}

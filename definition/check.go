@@ -91,6 +91,7 @@ func (c *checker) run() Problems {
 	c.places()
 	c.outputs(after)
 	c.settings(after)
+	c.partition()
 	c.progress()
 	c.pipelineCycles()
 	if c.unverified > 0 {

@@ -7,7 +7,10 @@
 // The package is pure and keeps no state.
 package definition
 
-import "github.com/stepwell/stepwell/spec"
+import (
+	"github.com/stepwell/stepwell/partition"
+	"github.com/stepwell/stepwell/spec"
+)
 
 // Pos, Problem and Problems are those of package spec: places in a document, and its problems.
 type (
@@ -92,19 +95,20 @@ const (
 
 // Settings are the pipeline's execution settings. Zero values mean "not given".
 type Settings struct {
-	TimeoutSeconds   float64      `json:"timeout_seconds,omitempty" exclusiveMinimum:"0" maximum:"31536000" unit:" (one year)" doc:"Time limit of an execution."`
-	FailFast         FailFast     `json:"fail_fast,omitempty"` // Defaults to drain
-	MaxParallelSteps int          `json:"max_parallel_steps,omitempty" minimum:"1" maximum:"100000" aka:"max_parallel,max_concurrency" doc:"Steps of one execution that run at the same time."`
-	RetryPolicy      *Retry       `json:"retry_policy,omitempty" aka:"retry,retries"`
-	Sequential       bool         `json:"sequential,omitempty" doc:"Each step also depends on the one before it."`
-	Concurrency      *Concurrency `json:"concurrency,omitempty" doc:"Limits executions that share a key, whichever pipeline they are of."`
-	SLA              *SLA         `json:"sla,omitempty" doc:"How long an execution should take. One that takes longer is reported and continues."`                                                      // how long an execution should take
-	Priority         int          `json:"priority,omitempty" minimum:"-1000" maximum:"1000" doc:"Executions of higher ones go first. Default 0."`                                                       // of the pipeline's executions among others
-	LogLevel         string       `json:"log_level,omitempty" key:"logging"`                                                                                                                            // from logging.level
-	OutputFailures   string       `json:"output_failures,omitempty" minLength:"0" maxLength:"4096" doc:"Path of the report on failed items. Default failures.json, written when something has failed."` // path of the report on failed items
-	OutputSummary    string       `json:"output_summary,omitempty" minLength:"0" maxLength:"4096" doc:"Path of the summary of a run with item streams; without it none is written."`                    // path of the summary
-	Streams          Streams      `json:"streams,omitzero" doc:"How items flow through stream steps."`
-	Requests         Requests     `json:"requests,omitzero" key:"default_concurrency"` // from default_concurrency
+	TimeoutSeconds   float64            `json:"timeout_seconds,omitempty" exclusiveMinimum:"0" maximum:"31536000" unit:" (one year)" doc:"Time limit of an execution."`
+	FailFast         FailFast           `json:"fail_fast,omitempty"` // Defaults to drain
+	MaxParallelSteps int                `json:"max_parallel_steps,omitempty" minimum:"1" maximum:"100000" aka:"max_parallel,max_concurrency" doc:"Steps of one execution that run at the same time."`
+	RetryPolicy      *Retry             `json:"retry_policy,omitempty" aka:"retry,retries"`
+	Sequential       bool               `json:"sequential,omitempty" doc:"Each step also depends on the one before it."`
+	Concurrency      *Concurrency       `json:"concurrency,omitempty" doc:"Limits executions that share a key, whichever pipeline they are of."`
+	Partition        *partition.Setting `json:"partition,omitempty" doc:"Which parameters name the part of the data that an execution makes (docs/partitions.md)."`
+	SLA              *SLA               `json:"sla,omitempty" doc:"How long an execution should take. One that takes longer is reported and continues."`                                                      // how long an execution should take
+	Priority         int                `json:"priority,omitempty" minimum:"-1000" maximum:"1000" doc:"Executions of higher ones go first. Default 0."`                                                       // of the pipeline's executions among others
+	LogLevel         string             `json:"log_level,omitempty" key:"logging"`                                                                                                                            // from logging.level
+	OutputFailures   string             `json:"output_failures,omitempty" minLength:"0" maxLength:"4096" doc:"Path of the report on failed items. Default failures.json, written when something has failed."` // path of the report on failed items
+	OutputSummary    string             `json:"output_summary,omitempty" minLength:"0" maxLength:"4096" doc:"Path of the summary of a run with item streams; without it none is written."`                    // path of the summary
+	Streams          Streams            `json:"streams,omitzero" doc:"How items flow through stream steps."`
+	Requests         Requests           `json:"requests,omitzero" key:"default_concurrency"` // from default_concurrency
 }
 
 // Streams are the settings of item streams (docs/semantics §6). Zero values mean the defaults.

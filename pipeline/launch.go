@@ -29,7 +29,10 @@ type Launch struct {
 	Outside *Outside
 	Authors []string // the authors of the target, and of the triggers on the way, by name; for the audit log
 	From    string   // id of the execution whose end is the reason
-	Role    string   // of the author of a document or action: decides what its steps may do. Defaults to editor
+	// Nominal is the time that a schedule meant: params of a partition (settings.partition) that nobody gives are the newest there are then.
+	// Defaults to none.
+	Nominal time.Time
+	Role    string // of the author of a document or action: decides what its steps may do. Defaults to editor
 
 	// Request is the conductor's: Trigger is manual (default), scheduled, webhook or event, Job the id of the schedule,
 	// webhook or event trigger, Actor the caller, Key the idempotency key. Params are the caller's values: a template
@@ -148,6 +151,13 @@ func (l *Library) workflow(ctx context.Context, in *Launch) (ignored []string, e
 	}
 	in.Request.Workflow, in.WorkflowVersion = p.id, p.version
 	ignored = in.Outside.reach(p.def.Parameters, in.Written, in.Params)
+	if setting := p.def.Settings.Partition; setting != nil && !in.Nominal.IsZero() {
+		for name, newest := range setting.Newest(in.Nominal) {
+			if _, given := in.Params[name]; !given {
+				in.Params[name] = newest
+			}
+		}
+	}
 	in.Pipeline, err = l.prepared(ctx, p)
 	return ignored, err
 }

@@ -366,7 +366,26 @@ func (l *Library) Delete(ctx context.Context, idOrName string, revision int64) e
 			return err
 		}
 	}
+	if err := l.deletePartitions(ctx, o.ID); err != nil {
+		return err
+	}
 	return l.o.Objects.DeleteObject(ctx, kindPipeline, o.ID, store.AnyRevision)
+}
+
+// deletePartitions removes what is known of the partitions of a pipeline.
+func (l *Library) deletePartitions(ctx context.Context, id string) error {
+	const page = 1000
+	for {
+		list, err := l.o.Objects.Objects(ctx, store.ObjectFilter{Kind: KindPartition, Prefix: id + "/", Limit: page})
+		if err != nil || len(list) == 0 {
+			return err
+		}
+		for i := range list {
+			if err := l.o.Objects.DeleteObject(ctx, KindPartition, list[i].ID, store.AnyRevision); err != nil && stepwell.CodeOf(err) != stepwell.CodeNotFound {
+				return err
+			}
+		}
+	}
 }
 
 // head finds a pipeline that is not being deleted.

@@ -16,6 +16,7 @@ import (
 	"slices"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/conductor"
 	"github.com/stepwell/stepwell/definition"
 	"github.com/stepwell/stepwell/resource"
 	"github.com/stepwell/stepwell/store"
@@ -25,7 +26,12 @@ import (
 const (
 	kindPipeline = "pipeline"
 	kindVersion  = "pipeline_version"
+	// KindPartition is what is known of a partition, under the pipeline's id and a slash. They go with the pipeline.
+	KindPartition = "partition"
 )
+
+// Making is the partition that an execution has made, or tried to.
+type Making = conductor.Making
 
 // Pipeline is a stored pipeline.
 type Pipeline struct {

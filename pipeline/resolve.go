@@ -203,3 +203,27 @@ func remember[T any](cache map[string]T, key string, value T, most int) {
 	}
 	cache[key] = value
 }
+
+// Snapshot is the definition that an execution of a document would run now, written out in full, as its snapshot is; with an empty document
+// that of a stored pipeline's version, the active one for 0. CodeInvalid: it has errors.
+func (l *Library) Snapshot(ctx context.Context, idOrName string, version int, document []byte) (*definition.Definition, error) {
+	root := &parsed{}
+	if len(document) > 0 {
+		if root.def, root.problems = definition.Parse(document, definition.ParseOptions{Sent: true}); root.def == nil {
+			return nil, &stepwell.Error{Code: stepwell.CodeInvalid, Message: "the document cannot be read", Err: root.problems.Err()}
+		}
+	} else {
+		var err error
+		if root, _, err = l.stored(ctx, idOrName, version); err != nil {
+			return nil, err
+		}
+	}
+	w, err := l.assemble(ctx, root)
+	if err != nil {
+		return nil, err
+	}
+	if err := w.problems.Err(); err != nil {
+		return nil, &stepwell.Error{Code: stepwell.CodeInvalid, Message: "the pipeline " + w.root.Name + " has errors", Err: err}
+	}
+	return definition.Expand(l.o.Defaults.apply(w.root, l.o.Catalog), l.o.Catalog), nil
+}

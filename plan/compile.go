@@ -26,7 +26,7 @@ func Compile(d *definition.Definition, cat Catalog) (*Plan, error) {
 	cat = d.Recorded(cat)
 	c := &compiler{cat: cat, root: d, policies: map[Policy]*Policy{}, bodies: map[string]*Body{}, outputOf: map[string]*Gives{}}
 	p := &Plan{Name: d.Name, Def: d.Parameters, Timeout: seconds(d.Settings.TimeoutSeconds),
-		FailFast: failFast(d.Settings), Priority: d.Settings.Priority}
+		FailFast: failFast(d.Settings), Priority: d.Settings.Priority, Partition: d.Settings.Partition}
 	if sla := d.Settings.SLA; sla != nil {
 		p.SLA = SLA{Expected: seconds(sla.ExpectedSeconds), Maximum: seconds(sla.MaxSeconds)}
 	}

@@ -3,10 +3,12 @@ package plan
 import (
 	"cmp"
 	"fmt"
+	"strings"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/definition"
 	"github.com/stepwell/stepwell/expr"
+	"github.com/stepwell/stepwell/partition"
 )
 
 // maxKey bounds a concurrency key, in bytes.
@@ -24,13 +26,17 @@ type Concurrency struct {
 	Limit      int    // at least 1
 	OnConflict string // OnConflictQueue, …
 
-	key      *Value
-	pipeline string
+	key       *Value
+	partition *partition.Setting // without a key: executions that make the same partition share it
+	pipeline  string
 }
 
 func concurrency(d *definition.Definition) (*Concurrency, error) {
 	c := d.Settings.Concurrency
-	if c == nil {
+	switch {
+	case c == nil && d.Settings.Partition != nil:
+		return &Concurrency{Limit: 1, OnConflict: OnConflictQueue, partition: d.Settings.Partition, pipeline: d.Name}, nil
+	case c == nil:
 		return nil, nil
 	}
 	key, err := CompileValue(c.Key)
@@ -44,6 +50,9 @@ func concurrency(d *definition.Definition) (*Concurrency, error) {
 func (c *Concurrency) Key(params map[string]any) (string, error) {
 	if params == nil {
 		params = map[string]any{}
+	}
+	if c.partition != nil {
+		return c.ofPartition(params)
 	}
 	v, err := c.key.Render(expr.Vars{"params": params, "execution": map[string]any{"pipeline": c.pipeline}}, expr.Limits{})
 	if err != nil {
@@ -66,6 +75,18 @@ func (c *Concurrency) Key(params map[string]any) (string, error) {
 		return "", stepwell.Invalid("use default(…) when a parameter may be missing", "settings.concurrency.key is empty")
 	case len(key) > maxKey:
 		return "", stepwell.Invalid("", "settings.concurrency.key has %d bytes, at most %d are allowed", len(key), maxKey)
+	}
+	return key, nil
+}
+
+func (c *Concurrency) ofPartition(params map[string]any) (string, error) {
+	name, ok := c.partition.Key(params)
+	if !ok {
+		return "", stepwell.Invalid("give each of them a text", "settings.partition: %s name the partition", strings.Join(c.partition.By, ", "))
+	}
+	key := "partition/" + c.pipeline + "/" + name
+	if len(key) > maxKey {
+		return "", stepwell.Invalid("", "the name of the partition has %d bytes, at most %d are allowed", len(key), maxKey)
 	}
 	return key, nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/definition"
 	"github.com/stepwell/stepwell/expr"
+	"github.com/stepwell/stepwell/partition"
 )
 
 // Plan is one pipeline, compiled.
@@ -36,7 +37,9 @@ type Plan struct {
 	Weighted bool
 	// Concurrency limits the executions that share a key; nil: none.
 	Concurrency *Concurrency
-	Needs       Needs
+	// Partition says which params name the part of the data that an execution makes; nil: none do.
+	Partition *partition.Setting
+	Needs     Needs
 	// Items is the step of Graph whose items count for an execution's project, plus 1; 0: the execution itself counts.
 	Items int32
 }

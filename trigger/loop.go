@@ -311,7 +311,7 @@ func (s *Schedules) fire(ctx context.Context, j *Job, f firing) result {
 	if f.Late {
 		about["catch_up"] = true
 	}
-	in := j.Target.Launch(pipeline.Launch{From: f.From, Outside: &pipeline.Outside{About: about}})
+	in := j.Target.Launch(pipeline.Launch{From: f.From, Nominal: f.time(), Outside: &pipeline.Outside{About: about}})
 	in.Trigger, in.Job, in.Actor, in.Key = "scheduled", j.ID, cmp.Or(f.By, "schedule:"+j.ID), f.key(j.ID)
 	launched, err := s.o.Launcher.Launch(ctx, in)
 	return result{launched: launched, err: err, at: s.o.Now()}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/pipeline"
 	"github.com/stepwell/stepwell/store"
 )
 
@@ -34,6 +35,7 @@ type Happened struct {
 	Workflow  string                   `json:"workflow,omitempty"`
 	Breached  string                   `json:"breached,omitempty"` // "", expected or maximum
 	Version   int64                    `json:"version,omitempty"`  // with KindBegun: of the commit
+	pipeline.Making
 }
 
 // Sink receives events, at least once each and in order, except entries it has put off. After nil, all of them are

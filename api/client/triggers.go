@@ -53,6 +53,21 @@ func (c *Client) DiffPipeline(ctx context.Context, id string, from, to int) (*ap
 	return get[api.PipelineDiff](ctx, c, at("pipelines", id, "diff"), url.Values{"from": {strconv.Itoa(from)}, "to": {strconv.Itoa(to)}})
 }
 
+// Partitions shows in which states the partitions of the pipeline are that q.ID names.
+func (c *Client) Partitions(ctx context.Context, q api.ListPartitions) (*api.Partitions, error) {
+	return get[api.Partitions](ctx, c, at("pipelines", q.ID, "partitions"), queryOf(q))
+}
+
+// ComparePartitions shows the same as if a document were the active version of the pipeline that it names.
+func (c *Client) ComparePartitions(ctx context.Context, q api.ComparePartitions) (*api.Partitions, error) {
+	return send[api.Partitions](ctx, c, http.MethodPost, at("pipelines", "partitions"), q)
+}
+
+// StartPartition starts an execution for a partition, once for each that has tried before.
+func (c *Client) StartPartition(ctx context.Context, id string, q api.StartPartition) (*api.Started, error) {
+	return send[api.Started](ctx, c, http.MethodPost, at("pipelines", id, "partitions", "start"), q)
+}
+
 // Matrix shows in which of the last executions of the pipeline that q.ID names which steps failed.
 func (c *Client) Matrix(ctx context.Context, q api.GetMatrix) (*api.Matrix, error) {
 	return get[api.Matrix](ctx, c, at("pipelines", q.ID, "matrix"), queryOf(q))

@@ -11,12 +11,17 @@ import (
 
 func (p *program) newPlanCommand() *cobra.Command {
 	var output *choice
+	var state bool
+	c := &connection{}
 	cmd := &cobra.Command{
 		Use:   "plan FILE",
 		Short: "Show the steps of a pipeline and their dependencies",
 		Long:  "Show the steps of a pipeline by level: the steps of a level depend only on earlier levels. A step starts as soon as its own dependencies have ended, not when a level has.",
 		Args:  arguments(1, 1, "FILE"),
 		RunE: func(_ *cobra.Command, args []string) error {
+			if state {
+				return p.showPartitions(c, args[0])
+			}
 			d, actions, err := p.loadWithActions(args[0])
 			if err != nil {
 				return err
@@ -29,6 +34,9 @@ func (p *program) newPlanCommand() *cobra.Command {
 		},
 	}
 	output = format(cmd.Flags(), "text", "mermaid", "dot", "json")
+	cmd.Flags().BoolVar(&state, "state", false, "show instead which partitions of the stored pipeline (settings.partition) are done, stale by this file, failed or missing")
+	p.settings.addDB(cmd.Flags())
+	c.addServer(cmd.Flags(), output)
 	p.settings.addLenient(cmd.Flags())
 	return cmd
 }

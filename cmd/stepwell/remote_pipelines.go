@@ -29,7 +29,7 @@ func (p *program) newPipelinesCommand() *cobra.Command {
 		p.listing(r, "List the stored pipelines"), p.showing(r, "Show a pipeline"),
 		p.sending("create FILE", "Store a pipeline", "POST", func([]string) string { return pathTo("pipelines") }, &documentFlags{}, "name", "Stored pipeline %s."),
 		p.sending("update ID FILE", "Store a new version of a pipeline", "PUT", func(args []string) string { return r.at(args[0]) }, &documentFlags{changes: true}, "name", "Stored pipeline %s."),
-		p.newVersionsCommand(r), p.newUsage(r, "usage ID VERSION", "Show what models have used in runs of a version"), p.newDiffCommand(r), p.newBacktestCommand(), p.newMatrixCommand(), p.newActivateCommand(r), p.newStartCommand(), p.newArchiveCommand(r, "archive", true), p.newArchiveCommand(r, "unarchive", false),
+		p.newVersionsCommand(r), p.newUsage(r, "usage ID VERSION", "Show what models have used in runs of a version"), p.newDiffCommand(r), p.newBacktestCommand(), p.newMatrixCommand(), p.newPartitionsCommand(), p.newActivateCommand(r), p.newStartCommand(), p.newArchiveCommand(r, "archive", true), p.newArchiveCommand(r, "unarchive", false),
 		p.deleting(r, "Delete a pipeline; its executions are kept"))
 }
 

@@ -1,0 +1,239 @@
+// Package ledger knows which execution has made which partition of a stored pipeline, and from what (docs/partitions.md). It learns of ends by
+// the outbox, at least once each, and outlives the executions.
+package ledger
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/pipeline"
+	"github.com/stepwell/stepwell/plan"
+	"github.com/stepwell/stepwell/store"
+	"github.com/stepwell/stepwell/trigger"
+)
+
+// The kinds of stored objects: what is known of a partition, under the pipeline's id and the partition's key, and the snapshots by which
+// partitions were made, under their hashes.
+const (
+	kindSnapshot = "partition_snapshot"
+	kindEntry    = pipeline.KindPartition
+)
+
+// Executions are those of a store.
+type Executions interface {
+	Executions(ctx context.Context, f store.Filter) ([]store.Execution, error)
+	Definition(ctx context.Context, hash []byte) ([]byte, error)
+}
+
+// Options are all required, but Found and Log.
+type Options struct {
+	Objects    store.Objects
+	Executions Executions
+	Library    *pipeline.Library
+	Catalog    plan.Catalog
+	Now        func() time.Time
+	// Found is called for an execution that Start has found instead of starting one, and that has not ended. Defaults to nothing.
+	Found func(ctx context.Context, id string) error
+	Log   *slog.Logger // Defaults to slog.Default
+}
+
+// Ledger is safe for concurrent use.
+type Ledger struct {
+	o    Options
+	mu   sync.Mutex
+	kept map[string]bool // snapshots that are stored, by their hashes
+}
+
+// maxKept bounds Ledger.kept.
+const maxKept = 10_000
+
+// New makes one.
+func New(o Options) *Ledger {
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	return &Ledger{o: o, kept: map[string]bool{}}
+}
+
+// entry is what is stored of a partition.
+type entry struct {
+	Execution string                   `json:"execution"` // that tried last
+	No        int64                    `json:"no"`
+	Version   int                      `json:"version"` // of the pipeline
+	Status    stepwell.ExecutionStatus `json:"status"`
+	At        time.Time                `json:"at"`
+	Made      *made                    `json:"made,omitempty"`
+}
+
+// made is the last execution that completed.
+type made struct {
+	Execution string    `json:"execution"`
+	Version   int       `json:"version"`
+	Snapshot  string    `json:"snapshot"` // hash
+	At        time.Time `json:"at"`
+}
+
+func entryID(pipeline, key string) string { return pipeline + "/" + key }
+
+// Take implements trigger.Sink.
+func (g *Ledger) Take(ctx context.Context, list []trigger.Happened) error {
+	objects := map[string]*store.Object{}
+	var order []string
+	for i := range list {
+		h := &list[i]
+		if h.Kind != trigger.KindEnded || h.Partition == "" || h.Workflow == "" {
+			continue
+		}
+		id := entryID(h.Workflow, h.Partition)
+		o := objects[id]
+		if o == nil {
+			var err error
+			if o, err = g.entry(ctx, id); err != nil {
+				return err
+			}
+			objects[id], order = o, append(order, id)
+		}
+		if err := g.ended(ctx, o, h); err != nil {
+			return err
+		}
+	}
+	if len(order) == 0 {
+		return nil
+	}
+	put := make([]store.Object, len(order))
+	for i, id := range order {
+		put[i] = *objects[id]
+	}
+	_, err := g.o.Objects.PutObjects(ctx, put...)
+	return err
+}
+
+// Settle takes what waits in the outbox, where no relay runs. What others want to know too stays there, and changes nothing when it
+// comes again.
+func (g *Ledger) Settle(ctx context.Context, outbox store.Outbox) error {
+	for after := int64(0); ; {
+		list, err := outbox.Outbox(ctx, after, 0)
+		if err != nil || len(list) == 0 {
+			return err
+		}
+		after = list[len(list)-1].No
+		var happened []trigger.Happened
+		var done []int64
+		for _, o := range list {
+			h := trigger.Happened{No: o.No, Kind: o.Kind, Execution: o.Execution, At: o.At}
+			if err := json.Unmarshal(o.Body, &h); err != nil {
+				continue // the relay tells of it
+			}
+			if happened = append(happened, h); h.Alone {
+				done = append(done, o.No)
+			}
+		}
+		if err := g.Take(ctx, happened); err != nil {
+			return err
+		}
+		if len(done) > 0 {
+			if err := outbox.Delivered(ctx, done); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// entry is the stored object, or a new one.
+func (g *Ledger) entry(ctx context.Context, id string) (*store.Object, error) {
+	o, err := g.o.Objects.Object(ctx, kindEntry, id)
+	if stepwell.CodeOf(err) == stepwell.CodeNotFound {
+		return &store.Object{Kind: kindEntry, ID: id, Body: json.RawMessage(`{}`)}, nil
+	}
+	return o, err
+}
+
+// ended takes in the end of an execution. One that began before the one that tried last changes nothing, except that it may have made what
+// the other could not.
+func (g *Ledger) ended(ctx context.Context, o *store.Object, h *trigger.Happened) error {
+	e, err := read(o)
+	if err != nil {
+		g.o.Log.ErrorContext(ctx, "the ledger of a partition cannot be read; it begins anew", "partition", o.ID, "error", err)
+		e = entry{}
+	}
+	if h.Status == stepwell.ExecutionCompleted && (e.Made == nil || h.No >= e.No) {
+		hash := hex.EncodeToString(h.Definition)
+		if err := g.keep(ctx, hash, h.Definition); err != nil {
+			return err
+		}
+		e.Made = &made{Execution: h.Execution, Version: h.WorkflowVersion, Snapshot: hash, At: h.At}
+	}
+	if h.No >= e.No {
+		e.Execution, e.No, e.Version, e.Status, e.At = h.Execution, h.No, h.WorkflowVersion, h.Status, h.At
+	}
+	o.Body, err = json.Marshal(e)
+	return err
+}
+
+func read(o *store.Object) (e entry, err error) {
+	if err = json.Unmarshal(o.Body, &e); err != nil {
+		err = &stepwell.Error{Code: stepwell.CodeInternal, Message: fmt.Sprintf("the ledger of partition %s cannot be read", o.ID), Err: err}
+	}
+	return e, err
+}
+
+// keep stores a snapshot, which then outlives its executions.
+func (g *Ledger) keep(ctx context.Context, name string, hash []byte) error {
+	g.mu.Lock()
+	known := g.kept[name]
+	g.mu.Unlock()
+	if known || name == "" {
+		return nil
+	}
+	_, err := g.o.Objects.Object(ctx, kindSnapshot, name)
+	if stepwell.CodeOf(err) == stepwell.CodeNotFound {
+		var body []byte
+		body, err = g.o.Executions.Definition(ctx, hash)
+		switch {
+		case stepwell.CodeOf(err) == stepwell.CodeNotFound: // with its executions: what they made can only be called stale
+			return nil
+		case err == nil:
+			_, err = g.o.Objects.PutObjects(ctx, store.Object{Kind: kindSnapshot, ID: name, Revision: store.AnyRevision, Body: body})
+		}
+	}
+	if err != nil {
+		return err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.kept) >= maxKept {
+		clear(g.kept)
+	}
+	g.kept[name] = true
+	return nil
+}
+
+// entries reads what is known of the partitions of a pipeline, by their keys.
+func (g *Ledger) entries(ctx context.Context, id string) (map[string]entry, error) {
+	const page = 10_000
+	out := map[string]entry{}
+	prefix := entryID(id, "")
+	for after := ""; ; {
+		list, err := g.o.Objects.Objects(ctx, store.ObjectFilter{Kind: kindEntry, Prefix: prefix, After: after, Limit: page})
+		if err != nil {
+			return nil, err
+		}
+		for i := range list {
+			e, err := read(&list[i])
+			if err != nil {
+				return nil, err
+			}
+			out[list[i].ID[len(prefix):]] = e
+		}
+		if len(list) < page {
+			return out, nil
+		}
+		after = list[len(list)-1].ID
+	}
+}
