@@ -50,7 +50,7 @@ func TestRoles(t *testing.T) {
 	open := []string{"webhook.trigger", "callback", "health", "ready", "healthz", "readyz", "session.get", "session.open", "session.close", "auth.login", "auth.callback"}
 	for _, op := range operations() {
 		group, _, _ := strings.Cut(op.id, ".")
-		reads := slices.Contains([]string{"GET", "HEAD", "OPTIONS"}, op.method) || slices.Contains([]string{"pipeline.validate", "pipeline.plan", "schedule.preview"}, op.id)
+		reads := slices.Contains([]string{"GET", "HEAD", "OPTIONS"}, op.method) || slices.Contains([]string{"pipeline.validate", "pipeline.plan", "pipeline.partitions.compare", "schedule.preview"}, op.id)
 		least := access.Operator
 		switch {
 		case op.id == "cluster.create" || op.id == "cluster.delete" || group == "secret" || group == "key" || group == "policy" || group == "audit":
@@ -61,7 +61,7 @@ func TestRoles(t *testing.T) {
 			least = access.Viewer
 		case op.id == "project.create" || op.id == "project.update" || op.id == "project.delete" || group == "lesson" || group == "upload":
 			least = access.Editor
-		case (group == "pipeline" || group == "schedule" || group == "webhook" || group == "event_trigger") && !strings.Contains("schedule.pause schedule.resume schedule.trigger schedule.backfill webhook.validate webhook.test", op.id):
+		case (group == "pipeline" || group == "schedule" || group == "webhook" || group == "event_trigger") && !strings.Contains("pipeline.partitions.start schedule.pause schedule.resume schedule.trigger schedule.backfill webhook.validate webhook.test", op.id):
 			least = access.Editor
 		}
 		calls := group == "worker" && op.id != "worker.list" && op.id != "worker.drain"

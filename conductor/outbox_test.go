@@ -2,6 +2,7 @@ package conductor_test
 
 import (
 	"encoding/json"
+	"reflect"
 	"slices"
 	"sync"
 	"testing"
@@ -42,7 +43,7 @@ func TestOutbox(t *testing.T) {
 		{late, conductor.ExecutionEnded, conductor.Ended{Status: "completed", Pipeline: "late", Workflow: "w", Job: "loud", Breached: "maximum"}},
 	} {
 		var body conductor.Ended
-		if err := json.Unmarshal(list[i].Body, &body); err != nil || body != want.body || list[i].Kind != want.kind || list[i].Execution != want.id || list[i].At.IsZero() {
+		if err := json.Unmarshal(list[i].Body, &body); err != nil || !reflect.DeepEqual(body, want.body) || list[i].Kind != want.kind || list[i].Execution != want.id || list[i].At.IsZero() {
 			t.Errorf("entry %d is %+v with %s, want %+v", i, list[i], list[i].Body, want)
 		}
 	}
