@@ -10,8 +10,11 @@
 package access
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"net/http"
+	"strings"
 
 	"github.com/stepwell/stepwell"
 )
@@ -84,14 +87,34 @@ type Principal struct {
 	KeyID string // of an API key
 	// User is for whom a trusted proxy sends the request (X-User-ID); "" if it does not say.
 	User string
+	// Via is through what the request came, as it says itself (ViaHeader); "" for most.
+	Via string
+}
+
+// ViaHeader names what sends a request for its caller: "mcp claude-code". It is believed, as it changes nothing but how the
+// actor is called: NAME via mcp claude-code.
+const ViaHeader = "X-Stepwell-Via"
+
+// maxVia bounds what ViaHeader says, in bytes.
+const maxVia = 80
+
+// ViaOf is what a request says about what it came through: letters, digits and a few signs of it.
+func ViaOf(r *http.Request) string {
+	return strings.TrimSpace(stepwell.Clip(strings.Map(func(c rune) rune {
+		if c == ' ' || c == '-' || c == '_' || c == '.' || c == '/' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' {
+			return c
+		}
+		return -1
+	}, r.Header.Get(ViaHeader)), maxVia))
 }
 
 // Actor is the recorded author of a change.
 func (p Principal) Actor() string {
-	if p.User != "" {
-		return p.User
+	actor := cmp.Or(p.User, p.Name)
+	if p.Via != "" {
+		actor += " via " + p.Via
 	}
-	return p.Name
+	return actor
 }
 
 // Need is CodeForbidden unless the principal's role is at least the given one.

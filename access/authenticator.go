@@ -59,7 +59,7 @@ func (a *Authenticator) Authenticate(r *http.Request) (Principal, error) {
 	if err != nil {
 		return Principal{}, err
 	}
-	p.User = a.o.Proxies.UserOf(r)
+	p.User, p.Via = a.o.Proxies.UserOf(r), ViaOf(r)
 	return p, nil
 }
 

@@ -63,7 +63,7 @@ func (s *server) serveLocal(op *operation, hc huma.Context, next func(huma.Conte
 		s.refuse(w, r, err)
 		return
 	}
-	p := access.Principal{Name: "command", Role: access.Admin}
+	p := access.Principal{Name: "command", Role: access.Admin, Via: access.ViaOf(r)}
 	out := &outcome{humaContext: huma.WithContext(hc, access.With(r.Context(), p))}
 	next(out)
 	if op.is(changes) {

@@ -131,7 +131,7 @@ func (l *Local) able(operation string, changes bool) error {
 	case (changes || operation == "project.items" || operation == "upload.append") && l.held != nil && kind != "execution" && kind != "approval" && operation != "pipeline.partitions.start":
 		return &stepwell.Error{Code: stepwell.CodeConflict, Message: "the database is in use", Hint: "if that process is a server, name it with --server; else wait for its end", Err: l.held}
 	case operation == "webhook.trigger" || !slices.Contains([]string{"pipeline", "schedule", "webhook", "event", "event_trigger", "approval", "project", "lesson", "upload", "pipeline_run", "secret", "key", "policy", "audit", "cluster", "action",
-		"module", "execution"}, kind):
+		"module", "execution", "me", "schema"}, kind):
 		return stepwell.Errorf(stepwell.CodeUnavailable, "start one with `stepwell serve`, or name one with --server", "a server is needed for this")
 	case l.held == nil && slices.Contains(starters, operation):
 		l.once.Do(l.startWorkers)

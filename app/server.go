@@ -13,6 +13,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/dapr"
+	"github.com/stepwell/stepwell/mcpapi"
 	"github.com/stepwell/stepwell/pipeline"
 	"github.com/stepwell/stepwell/plugin"
 	"github.com/stepwell/stepwell/queue/redisq"
@@ -70,6 +71,8 @@ type ServerOptions struct {
 	Reports Reports
 	// Templates are folders with pipelines to begin with, besides the built-in ones. Defaults to none.
 	Templates []string
+	// MCP is what agents get at /mcp. Defaults to nothing: it is not there.
+	MCP *mcpapi.Options
 	// Retention says for how long things are kept. Defaults to for good.
 	Retention Retention
 	// Page is the user interface at "/" (web.Handler). Defaults to none: the API alone.

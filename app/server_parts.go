@@ -20,6 +20,7 @@ import (
 	"github.com/stepwell/stepwell/dapr"
 	"github.com/stepwell/stepwell/estimate"
 	"github.com/stepwell/stepwell/feed"
+	"github.com/stepwell/stepwell/mcpapi"
 	"github.com/stepwell/stepwell/meter"
 	"github.com/stepwell/stepwell/partition/ledger"
 	"github.com/stepwell/stepwell/pipeline"
@@ -233,8 +234,21 @@ func (s *Server) buildAPI(context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.http = s.newHTTP(s.below(s.platform.Handler(s.peers(body.Serve(s.gate(h))))))
+	s.http = s.newHTTP(s.below(s.platform.Handler(s.peers(body.Serve(s.agents(s.gate(h)))))))
 	return nil
+}
+
+// agents adds what language models use, where it is switched on.
+func (s *Server) agents(h http.Handler) http.Handler {
+	if s.o.MCP == nil {
+		return h
+	}
+	o := *s.o.MCP
+	o.Version, o.Log = s.o.Version, s.log
+	mux := http.NewServeMux()
+	mux.Handle(mcpapi.Path, mcpapi.New(o).Handler(h, access.Site{Hosts: s.hosts(), Origins: s.o.Access.Origins}))
+	mux.Handle("/", h)
+	return mux
 }
 
 // kinds are the kinds of objects that people manage. A new kind of trigger is a package and one line here.

@@ -33,6 +33,16 @@ func uses(d *definition.Definition) []use {
 	return list
 }
 
+// Uses are the actions and modules of a definition's steps and of those of the pipelines inside it, as they are written, each once.
+func Uses(d *definition.Definition) (names []string) {
+	eachUse(d, func(u use, _ *definition.Step, _ string) {
+		if !slices.Contains(names, u.action) {
+			names = append(names, u.action)
+		}
+	})
+	return names
+}
+
 // eachUse calls f for every step of a definition, and of the pipelines inside it, that uses an action or module, with its
 // path; for the action of a loop with a step of its own. Pipelines without an author of their own have the
 // definition's.

@@ -37,6 +37,9 @@ type Options struct {
 	Seed     uint64 // of the order of what happens at one time
 	// Dir is the working directory of the executions. Defaults to none.
 	Dir string
+	// Closed refuses tests that reach outside of their texts: actions that run for real, files of items, snapshots, and modifiers of
+	// streams that may read something. For tests that somebody else sends. Defaults to allowing them.
+	Closed bool
 	// Handlers run in place of actions, by what mocks are found by; they count before mocks.
 	Handlers map[string]action.Handler
 }
@@ -178,6 +181,9 @@ func (r *run) play(ctx context.Context) error {
 
 // set makes the world. done deletes what the test has written.
 func (r *run) set(ctx context.Context) (done func(), err error) {
+	if err := r.closed(); err != nil {
+		return nil, err
+	}
 	if err := r.announce(); err != nil {
 		return nil, err
 	}
@@ -213,6 +219,19 @@ func (r *run) set(ctx context.Context) (done func(), err error) {
 		}
 	}
 	return done, nil
+}
+
+// closed refuses what a test must not do where Options.Closed is set.
+func (r *run) closed() error {
+	switch {
+	case !r.o.Closed:
+		return nil
+	case len(r.t.real) > 0 || r.t.unmocked == unmockedReal:
+		return stepwell.Errorf(stepwell.CodeForbidden, "mock the step, or run the test with `stepwell test`", "no action runs for real in a test that is sent here")
+	case len(r.t.snapshot) > 0:
+		return stepwell.Errorf(stepwell.CodeForbidden, "write what is expected under expect, or run the test with `stepwell test`", "a test that is sent here has no snapshots")
+	}
+	return nil
 }
 
 // announce makes the actions known that only workers elsewhere have. What they take and give is not known.

@@ -41,7 +41,7 @@ func (s *Streams) Replace(modules []stream.Module) []stream.Module {
 	out := make([]stream.Module, len(modules))
 	for i, m := range modules {
 		if role := m.Spec.Stream; role != nil {
-			m.Open, m.Try = s.opener(role.Role, m.Open), nil
+			m.Open, m.Try = s.opener(role.Role, m.Spec.Effect, m.Open), nil
 			if role.Role == spec.Sink {
 				m.Replaces = nil
 			}
@@ -54,7 +54,7 @@ func (s *Streams) Replace(modules []stream.Module) []stream.Module {
 type opener func(ctx context.Context, env *stream.Env, config map[string]any) (any, error)
 
 // opener opens what stands for a component. A modifier is the real one, unless the test gives it items, as where it reads a file.
-func (s *Streams) opener(role spec.Role, open opener) opener {
+func (s *Streams) opener(role spec.Role, effect spec.Effect, open opener) opener {
 	return func(ctx context.Context, env *stream.Env, config map[string]any) (any, error) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -71,6 +71,9 @@ func (s *Streams) opener(role spec.Role, open opener) opener {
 			return &source{items: items, outputs: outputs}, err
 		case role == spec.Source && !s.run.real(env.Step):
 			return nil, s.noItems(env.Step)
+		case s.run.o.Closed && effect != spec.NoEffect:
+			return nil, &stream.Error{Type: stream.ConfigurationError, Err: stepwell.Errorf(stepwell.CodeForbidden, "write what it gives under items: {"+env.Step+": [{id: a}, …]}, or run the test with `stepwell test`",
+				"the module of %s may read files or services: it does not run in a test that is sent here", env.Step)}
 		}
 		part, err := open(ctx, env, config)
 		if modifier, ok := part.(stream.Modifier); ok && err == nil && role == spec.Modifier && !s.run.real(env.Step) {
@@ -182,6 +185,9 @@ func (s *Streams) read(n *spec.Node) (out []json.RawMessage, err error) {
 			}
 			out = append(out, raw)
 			continue
+		}
+		if s.run.o.Closed {
+			return nil, &stream.Error{Type: stream.ConfigurationError, Err: stepwell.Errorf(stepwell.CodeForbidden, "write the items themselves: [{id: a}, …]", "items of a test that is sent here are in no file")}
 		}
 		more, err := itemFile(filepath.Join(filepath.Dir(s.run.t.File), one.Text))
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"github.com/stepwell/stepwell/access"
 	"github.com/stepwell/stepwell/action/service"
 	"github.com/stepwell/stepwell/app"
+	"github.com/stepwell/stepwell/mcpapi"
 	"github.com/stepwell/stepwell/queue"
 	"github.com/stepwell/stepwell/trigger/event/redisource"
 )
@@ -28,6 +29,7 @@ type Serving struct {
 	Policy    access.Policy                `json:"policy"`
 	Files     Files                        `json:"files"`
 	Templates Templates                    `json:"templates"`
+	MCP       MCP                          `json:"mcp"`
 	Log       Log                          `json:"log"`
 }
 
@@ -188,6 +190,19 @@ type Templates struct {
 	Folders []string `json:"folders"`
 }
 
+// MCP are what agents may do over the Model Context Protocol: at /mcp of a server, and with `stepwell mcp`.
+type MCP struct {
+	Enabled bool     `json:"enabled"` // at /mcp of a server
+	Confirm string   `json:"confirm" enum:"agent,person"`
+	Actions []string `json:"actions"`
+}
+
+// Options are those of the service; rehearse are the arguments with which this program serves a rehearsal, tell shows a text to a
+// person.
+func (m *MCP) Options(rehearse []string, tell func(string)) mcpapi.Options {
+	return mcpapi.Options{Rehearse: rehearse, Actions: m.Actions, Person: m.Confirm == "person", Tell: tell}
+}
+
 // Log are the level and the form of the log.
 type Log struct {
 	Level  string `json:"level"`
@@ -207,5 +222,6 @@ func Default() Serving {
 		State:     State{DB: 1, TTLSeconds: 604_800},
 		Telemetry: Telemetry{ServiceName: "stepwell"},
 		Log:       Log{Level: "info"},
+		MCP:       MCP{Confirm: "agent"},
 	}
 }

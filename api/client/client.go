@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/access"
 	"github.com/stepwell/stepwell/api"
 )
 
@@ -45,8 +46,8 @@ type Options struct {
 // Changes of objects with an ETag take it as ifMatch: "" changes any version. Starts take a key: repeating a request
 // with the same key starts nothing more.
 type Client struct {
-	base, token string
-	http        *http.Client
+	base, token, via string
+	http             *http.Client
 }
 
 // New returns a client. CodeInvalid when the URL is none.
@@ -62,6 +63,13 @@ func New(o Options) (*Client, error) {
 		o.HTTP = &http.Client{}
 	}
 	return &Client{base: strings.TrimSuffix(o.URL, "/"), token: o.Token, http: o.HTTP}, nil
+}
+
+// Via returns a client whose changes are recorded as made through something: "mcp claude-code".
+func (c *Client) Via(what string) *Client {
+	other := *c
+	other.via = what
+	return &other
 }
 
 // Call makes any call: body is sent as JSON unless it is nil, the answer is decoded into answer unless that is nil.
@@ -149,6 +157,9 @@ func (c *Client) open(ctx context.Context, method, path string, query url.Values
 	}
 	if c.token != "" {
 		req.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	if c.via != "" {
+		req.Header.Set(access.ViaHeader, c.via)
 	}
 	res, err := c.http.Do(req)
 	if err != nil && ctx.Err() != nil {

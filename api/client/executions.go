@@ -233,6 +233,15 @@ func (c *Client) Module(ctx context.Context, name string) (*api.ActionDetail, er
 	return get[api.ActionDetail](ctx, c, at("modules", name), nil)
 }
 
+// Schema is the JSON Schema of pipelines, with the actions that the server has.
+func (c *Client) Schema(ctx context.Context) (json.RawMessage, error) {
+	out, err := get[json.RawMessage](ctx, c, at("schema"), nil)
+	if err != nil {
+		return nil, err
+	}
+	return *out, nil
+}
+
 // Health says how the server is.
 func (c *Client) Health(ctx context.Context) (*api.Health, error) {
 	return get[api.Health](ctx, c, at("health"), nil)

@@ -83,6 +83,7 @@ func (p *program) root() *cobra.Command {
 		p.newTestCommand(),
 		p.newLabCommand(),
 		p.newLSPCommand(),
+		p.newMCPCommand(),
 		p.newActionsCommand(),
 		p.newModulesCommand(),
 		p.newSchemaCommand(),
@@ -124,7 +125,7 @@ func (p *program) root() *cobra.Command {
 
 // groups are the commands by task, as the help lists them.
 var groups = []manual.Group{
-	{Title: "Write pipelines:", Commands: []string{"init", "validate", "lint", "plan", "test", "lab", "lsp", "actions", "modules", "schema"}},
+	{Title: "Write pipelines:", Commands: []string{"init", "validate", "lint", "plan", "test", "lab", "lsp", "mcp", "actions", "modules", "schema"}},
 	{Title: "Run pipelines:", Commands: []string{"run", "executions", "approvals", "backfill"}},
 	{Title: "Run a server:", Commands: []string{"serve", "pipelines", "schedules", "webhooks", "events"}},
 	{Title: "Process projects:", Commands: []string{"projects", "lessons", "runs"}},

@@ -131,6 +131,10 @@ func (p *program) serverOptions(s *settings.Serving) (o app.ServerOptions, err e
 	if v, _ := p.env("SCHEDULER_POLL_INTERVAL"); v != "" {
 		o.Log.Info("SCHEDULER_POLL_INTERVAL has no effect: nothing polls, schedules fire when it is time")
 	}
+	if s.MCP.Enabled {
+		agents := s.MCP.Options(p.rehearse(), func(text string) { o.Log.Warn(text) })
+		o.MCP = &agents
+	}
 	err = s.AddToServer(&o, p.settings.queue, p.env)
 	return o, err
 }

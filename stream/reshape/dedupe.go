@@ -26,6 +26,7 @@ func dedupeModule() stream.Module {
 			Name:    "stream.dedupe",
 			Summary: "Drops duplicate items.",
 			Doc:     dedupeDoc,
+			Effect:  spec.NoEffect,
 			Stream:  &spec.Stream{Role: spec.Modifier, Remembers: true},
 			Outputs: []spec.Field{{Name: "duplicates", Type: spec.Integer, Doc: "How many items were dropped in this run."}},
 			Examples: []spec.Example{

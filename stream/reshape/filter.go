@@ -24,6 +24,7 @@ func filterModule() stream.Module {
 			Name:    "stream.filter",
 			Summary: "Keeps the items for which a condition is true.",
 			Doc:     filterDoc,
+			Effect:  spec.NoEffect,
 			Stream:  &spec.Stream{Role: spec.Modifier, Parallel: true},
 			Outputs: []spec.Field{{Name: "missing", Type: spec.Integer, Doc: "How many items of this run lacked a member that the condition asks for."}},
 			Examples: []spec.Example{

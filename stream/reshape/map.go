@@ -28,6 +28,7 @@ func mapModule() stream.Module {
 			Name:    "stream.map",
 			Summary: "Sets, removes and renames what is in the items.",
 			Doc:     mapDoc,
+			Effect:  spec.NoEffect,
 			Stream: &spec.Stream{Role: spec.Modifier, Parallel: true,
 				Sets: []spec.Sets{{Keys: "set"}, {Values: "remove"}, {Keys: "rename"}, {Values: "rename"}}},
 			Examples: []spec.Example{
