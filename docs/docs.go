@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-//go:embed concepts.md lint.md mcp.md semantics.md streams.md templates.md testing.md triggers.md troubleshooting.md
+//go:embed lint.md mcp.md streams.md templates.md testing.md
 var files embed.FS
 
 // Pages are the names of the pages, in order.
