@@ -1,7 +1,6 @@
 package mcpapi
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -25,16 +24,11 @@ const (
 	bodyPatience = 30 * time.Second
 )
 
-type serverKey struct{}
-
 // Handler answers over streamable HTTP, each request by itself: there are no sessions, and any server of several may answer. Its caller is
 // that of the request, by an API key or a token in a header, as at the API, which is asked in this process; cookies count for
 // nothing. site refuses requests that a foreign web page makes a browser send.
 func (s *Service) Handler(api http.Handler, site access.Site) http.Handler {
-	inner := mcp.NewStreamableHTTPHandler(func(r *http.Request) *mcp.Server {
-		server, _ := r.Context().Value(serverKey{}).(*mcp.Server)
-		return server
-	}, &mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: true, MaxRequestBodyBytes: maxBody, PropagateRequestCancellation: true,
+	inner := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s.server }, &mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: true, MaxRequestBodyBytes: maxBody, PropagateRequestCancellation: true,
 		DisableLocalhostProtection: true}) // the API's own rules are in force
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store")
@@ -59,8 +53,7 @@ func (s *Service) Handler(api http.Handler, site access.Site) http.Handler {
 			return
 		}
 		agent, _, _ := strings.Cut(r.UserAgent(), " ")
-		server := s.server(as, stepwell.Clip(agent, 60))
-		inner.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), serverKey{}, server)))
+		inner.ServeHTTP(w, r.WithContext(speaking(r.Context(), as, stepwell.Clip(agent, 60))))
 	})
 }
 

@@ -11,14 +11,13 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/api"
-	"github.com/stepwell/stepwell/api/client"
 	"github.com/stepwell/stepwell/docs"
 )
 
 const scheme = "stepwell://"
 
 // addResources adds what can be read by an address.
-func (s *Service) addResources(server *mcp.Server, c *client.Client) {
+func (s *Service) addResources(server *mcp.Server) {
 	for _, name := range docs.Pages() {
 		server.AddResource(&mcp.Resource{URI: scheme + "docs/" + name, Name: "docs/" + name, Description: "A page of the documentation.", MIMEType: "text/markdown"},
 			func(_ context.Context, req *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
@@ -27,7 +26,11 @@ func (s *Service) addResources(server *mcp.Server, c *client.Client) {
 			})
 	}
 	read := func(ctx context.Context, req *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
-		return s.read(ctx, c, req.Params.URI)
+		k, err := s.call(ctx, req.ClientInfo(), nil)
+		if err != nil {
+			return nil, err
+		}
+		return k.read(ctx, req.Params.URI)
 	}
 	server.AddResource(&mcp.Resource{URI: scheme + "schema", Name: "schema", Description: "The JSON Schema of pipelines, with the actions that there are. It is large; describe_action tells about one action.", MIMEType: "application/schema+json"}, read)
 	for _, t := range []mcp.ResourceTemplate{
@@ -53,7 +56,7 @@ func contents(uri, kind, text string, untrusted bool) *mcp.ReadResourceResult {
 const maxSchema = 2 << 20
 
 // read reads what has no text of its own in this program.
-func (s *Service) read(ctx context.Context, c *client.Client, uri string) (*mcp.ReadResourceResult, error) {
+func (k *call) read(ctx context.Context, uri string) (*mcp.ReadResourceResult, error) {
 	parts := strings.Split(strings.TrimPrefix(uri, scheme), "/")
 	for i := range parts {
 		plain, err := url.PathUnescape(parts[i])
@@ -62,7 +65,6 @@ func (s *Service) read(ctx context.Context, c *client.Client, uri string) (*mcp.
 		}
 		parts[i] = plain
 	}
-	k := &call{Service: s, Client: c.Via("mcp")}
 	var v any
 	var err error
 	switch {

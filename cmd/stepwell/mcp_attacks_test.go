@@ -172,6 +172,10 @@ func TestMCPReach(t *testing.T) {
 		t.Errorf("util.exec is stored: %s", got.text)
 	}
 
+	large := "name: large\nsteps:\n  - {id: each, for_each: 2000, action: util.set_output, params: {text: \"{{ 'x' * 900000 }}{{ item }}\"}}\n"
+	if got := a.call("test", args{"document": large, "tests": "tests: [{name: t, expect: {status: completed}}]\n"}); got.code() != stepwell.CodeLimit || !strings.Contains(got.text, "256 MB") {
+		t.Errorf("much memory: %.300s", got.text)
+	}
 	long := "name: long\nsteps:\n  - {id: each, for_each: 900000, action: util.set_output, params: {text: \"{{ 'x' * 2000 }}\"}}\n"
 	began, done := time.Now(), make(chan *told, 1)
 	go func() {

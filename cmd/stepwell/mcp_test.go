@@ -242,7 +242,7 @@ func TestMCPAgent(t *testing.T) {
 		t.Fatal(got.text)
 	}
 	a.must("describe_action", args{"name": "util.http"})
-	draft := "name: weather\nparameters: [{name: town, type: string, default: Bern}]\nsteps:\n  - {id: fetch, action: util.htpp, params: {url: \"https://weather.example/{{ params.town }}\"}, retry: {max_attempts: 2}}\n" +
+	draft := "name: weather\nparameters: [{name: town, type: string, default: Bern}]\nsteps:\n  - {id: fetch, action: util.htpp, params: {url: \"https://weather.example/{{ params.town }}\"}, retry: {max_attempts: 2, backoff_seconds: 0.1}}\n" +
 		"  - {id: tell, action: util.log, depends_on: [fetch], params: {message: \"{{ steps.fetch.outputs.statsu }}\"}}\n"
 	if got := a.must("validate", args{"document": draft}); !strings.Contains(got.text, "util.http") || !strings.Contains(got.text, `"valid":false`) {
 		t.Fatal("the first mistake is not told: ", got.text)
