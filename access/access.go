@@ -98,14 +98,18 @@ const ViaHeader = "X-Stepwell-Via"
 // maxVia bounds what ViaHeader says, in bytes.
 const maxVia = 80
 
-// ViaOf is what a request says about what it came through: letters, digits and a few signs of it.
-func ViaOf(r *http.Request) string {
-	return strings.TrimSpace(stepwell.Clip(strings.Map(func(c rune) rune {
+// ViaOf is what a request says about what it came through.
+func ViaOf(r *http.Request) string { return CleanVia(r.Header.Get(ViaHeader)) }
+
+// CleanVia is a value of ViaHeader: letters, digits and a few signs of a text, at most 80.
+func CleanVia(text string) string {
+	text = strings.Map(func(c rune) rune {
 		if c == ' ' || c == '-' || c == '_' || c == '.' || c == '/' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' {
 			return c
 		}
 		return -1
-	}, r.Header.Get(ViaHeader)), maxVia))
+	}, text)
+	return strings.TrimSpace(text[:min(len(text), maxVia)])
 }
 
 // Actor is the recorded author of a change.

@@ -29,21 +29,21 @@ type operation struct {
 	summary string
 }
 
-// Operation is what others may know of an operation: who may ask for it, and what it does to what is there.
-type Operation struct {
+// OperationRole is what others may know of an operation: who may ask for it, and what it does to what is there.
+type OperationRole struct {
 	Role    access.Role
 	Changes bool // it changes something, and goes into the audit log
 	Creates bool // it only adds
 }
 
 // OperationOf finds an operation by its id, such as execution.start.
-func OperationOf(id string) (Operation, bool) {
+func OperationOf(id string) (OperationRole, bool) {
 	for _, op := range operations() {
 		if op.id == id {
-			return Operation{op.role, op.is(changes), op.is(creates)}, true
+			return OperationRole{op.role, op.is(changes), op.is(creates)}, true
 		}
 	}
-	return Operation{}, false
+	return OperationRole{}, false
 }
 
 func (o *operation) is(f flags) bool { return o.flags&f != 0 }

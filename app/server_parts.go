@@ -245,10 +245,14 @@ func (s *Server) agents(h http.Handler) http.Handler {
 	}
 	o := *s.o.MCP
 	o.Version, o.Log = s.o.Version, s.log
-	mux := http.NewServeMux()
-	mux.Handle(mcpapi.Path, mcpapi.New(o).Handler(h, access.Site{Hosts: s.hosts(), Origins: s.o.Access.Origins}))
-	mux.Handle("/", h)
-	return mux
+	agents := mcpapi.New(o).Handler(h, access.Site{Hosts: s.hosts(), Origins: s.o.Access.Origins})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == mcpapi.Path {
+			agents.ServeHTTP(w, r)
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
 }
 
 // kinds are the kinds of objects that people manage. A new kind of trigger is a package and one line here.

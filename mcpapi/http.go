@@ -53,7 +53,7 @@ func (s *Service) Handler(api http.Handler, site access.Site) http.Handler {
 			return
 		}
 		agent, _, _ := strings.Cut(r.UserAgent(), " ")
-		inner.ServeHTTP(w, r.WithContext(speaking(r.Context(), as, stepwell.Clip(agent, 60))))
+		inner.ServeHTTP(w, r.WithContext(speaking(r.Context(), as, agent)))
 	})
 }
 

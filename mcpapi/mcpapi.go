@@ -15,13 +15,12 @@ import (
 	"errors"
 	"io"
 	"log/slog"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/access"
 	"github.com/stepwell/stepwell/api/client"
 	"github.com/stepwell/stepwell/rehearsal"
 )
@@ -128,10 +127,11 @@ func (s *Service) newServer() *mcp.Server {
 
 // agentOf is what the client calls itself, as it goes into the audit log.
 func agentOf(info *mcp.Implementation, otherwise string) string {
-	if info != nil && strings.TrimSpace(info.Name) != "" {
-		return stepwell.Clip(info.Name, 60)
+	name := ""
+	if info != nil {
+		name = access.CleanVia(info.Name)
 	}
-	return cmp.Or(otherwise, "client")
+	return cmp.Or(name, access.CleanVia(otherwise), "client")
 }
 
 // call is one call of a tool.

@@ -263,6 +263,13 @@ type replayArgs struct {
 
 // recorded reads an execution with its definition.
 func (k *call) recorded(ctx context.Context, id string) (rehearsal.Recorded, error) {
+	x, err := k.Execution(ctx, id)
+	if err != nil {
+		return rehearsal.Recorded{}, err
+	}
+	if x.MoreSteps != "" {
+		return rehearsal.Recorded{}, stepwell.Errorf(stepwell.CodeLimit, "use `stepwell executions replay` for larger ones", "the execution %s has more than %d steps", x.ID, len(x.Steps))
+	}
 	r, err := rehearsal.Record(ctx, k.Client, id, func(string) bool { return false })
 	if err != nil {
 		return rehearsal.Recorded{}, err

@@ -68,7 +68,7 @@ func New(o Options) (*Client, error) {
 // Via returns a client whose changes are recorded as made through something: "mcp claude-code".
 func (c *Client) Via(what string) *Client {
 	other := *c
-	other.via = what
+	other.via = access.CleanVia(what)
 	return &other
 }
 
