@@ -51,10 +51,6 @@ func (f *fields) attempts(ctx context.Context, in *ListAttempts) (*answer[Attemp
 	if err != nil {
 		return nil, err
 	}
-	about, err := f.hub.About(ctx, x)
-	if err != nil {
-		return nil, err
-	}
 	out := AttemptList{Version: a.Version, Attempts: []Attempt{}}
 	for at := int(min(from, int64(len(a.List)))); at < len(a.List); at++ {
 		t := &a.List[at]
@@ -66,9 +62,40 @@ func (f *fields) attempts(ctx context.Context, in *ListAttempts) (*answer[Attemp
 			break
 		}
 		out.Attempts = append(out.Attempts, Attempt{Step: t.Key, Index: int(t.Step), Number: t.Number, Queued: moment(t.Queued), Started: moment(t.Started), Ended: moment(t.Ended),
-			Worker: t.Worker, Queue: about(t.Key).Queue, Outcome: t.Outcome, Detail: f.text(x.ID, t.Detail), Until: moment(t.Until)})
+			Worker: t.Worker, Queue: t.Queue, Outcome: t.Outcome, Detail: f.text(x.ID, t.Detail), Until: moment(t.Until)})
 	}
 	return reply(out, nil)
+}
+
+// GetAttemptColumns selects rows of the columns of attempts.
+type GetAttemptColumns struct {
+	ExecutionPath
+	From        int    `query:"from" minimum:"0" maximum:"1048576" doc:"Number of the first attempt, from 0 on, in the order in which they were queued."`
+	Limit       int    `query:"limit" minimum:"1" maximum:"100000" default:"100000" doc:"Rows at most; total in the header says how many there are."`
+	IfNoneMatch string `header:"If-None-Match" maxLength:"2000"`
+}
+
+func (f *fields) attemptColumns(ctx context.Context, in *GetAttemptColumns) (*streamed, error) {
+	x, err := f.find(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	if unchanged(in.IfNoneMatch, x.Version) {
+		return nil, notModified(x.Version)
+	}
+	a, err := f.hub.Attempts(ctx, x)
+	if err != nil {
+		return nil, err
+	}
+	encode, packed := a.Encode, zips(ctx)
+	if packed {
+		encode = a.Packed
+	}
+	raw, err := encode(in.From, in.Limit)
+	if err != nil {
+		return nil, err
+	}
+	return asColumns(raw, packed, a.Version), nil
 }
 
 // moment is a time in µs; 0 is none.

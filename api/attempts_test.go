@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/api"
@@ -75,5 +76,53 @@ steps:
 	if strings.Join(keys, " ") != strings.Join(paged, " ") || len(keys) < 10 || strings.Count(strings.Join(keys, " "), "each[") != 5 {
 		t.Errorf("all   %v\npages %v", keys, paged)
 	}
+	r.sameAttempts(t, x.ID, all)
 	r.do("viewer", "GET", "/api/v1/executions/"+x.ID+"/attempts?cursor=x", nil).problem(http.StatusBadRequest, stepwell.CodeInvalid)
+}
+
+// sameAttempts: the columns have what the list has, also in parts.
+func (r *rig) sameAttempts(t *testing.T, id string, all []api.Attempt) {
+	t.Helper()
+	c, of := r.client("viewer"), api.ExecutionPath{ID: id}
+	for _, rows := range []int{100_000, 4} {
+		for from := 0; from < len(all); from += rows {
+			got, err := c.AttemptColumns(t.Context(), api.GetAttemptColumns{ExecutionPath: of, From: from, Limit: rows})
+			good(t, err)
+			if got.Rows != min(rows, len(all)-from) || got.Total != len(all) || got.From != from {
+				t.Fatalf("%+v", got.Header)
+			}
+			index, number, outcome, worker, queue := got.Column("index"), got.Column("attempt"), got.Column("outcome"), got.Column("worker"), got.Column("queue")
+			since := func(at api.Time) uint32 {
+				if at.IsZero() {
+					return 0
+				}
+				return uint32(at.UnixMilli()-got.Began) + 1
+			}
+			for k, a := range all[from : from+got.Rows] {
+				want := fmt.Sprint(a.Index, a.Number, a.Outcome, a.Worker, a.Queue, since(a.Queued), since(a.Started), since(a.Ended))
+				if have := fmt.Sprint(index[k], number[k], got.Outcomes[outcome[k]], got.Workers[worker[k]], got.Queues[queue[k]], got.Column("queued")[k], got.Column("started")[k], got.Column("ended")[k]); have != want {
+					t.Errorf("attempt %d: %s, in the list %s", from+k, have, want)
+				}
+				// The next attempt of a step says how long the one before was the last.
+				for _, next := range all[from+k+1:] {
+					if next.Step == a.Step && !next.Queued.IsZero() {
+						if took := next.Queued.Sub(a.Ended.Time); time.Duration(got.Column("backoff")[k])*time.Millisecond != took {
+							t.Errorf("attempt %d: backoff %d ms, the next one came after %v", from+k, got.Column("backoff")[k], took)
+						}
+						break
+					}
+				}
+			}
+		}
+	}
+	path := "/api/v1/executions/" + id + "/attempts.columns"
+	got := r.do("viewer", "GET", path, nil, "Accept-Encoding", "gzip").is(200)
+	if again := r.do("viewer", "GET", path, nil, "If-None-Match", got.header.Get("ETag")); got.header.Get("Content-Encoding") != "gzip" || again.status != http.StatusNotModified {
+		t.Errorf("%v, then %d", got.header, again.status)
+	}
+	if beyond, err := c.AttemptColumns(t.Context(), api.GetAttemptColumns{ExecutionPath: of, From: 1 << 20}); err != nil || beyond.Rows != 0 || beyond.Total != len(all) {
+		t.Errorf("beyond the last: %+v, %v", beyond, err)
+	}
+	r.do("viewer", "GET", path+"?limit=100001", nil).is(400)
+	r.do("viewer", "GET", "/api/v1/executions/00000000-0000-0000-0000-000000000000/attempts.columns", nil).is(404)
 }

@@ -33,6 +33,12 @@ func (s *server) fields() {
 	f := &fields{s, field.New(o), semaphore.NewWeighted(mostPlaces)}
 	handle(s, "execution.steps", f.listSteps)
 	handle(s, "execution.attempts", f.attempts)
+	handle(s, "execution.attempts.columns", f.attemptColumns, func(op *huma.Operation) {
+		op.Description = "Binary, as /field. A row is an attempt, as in /attempts and in the same order, which a later version only adds to. index: of its step. attempt: its number. queued, started, ended: milliseconds from began, plus 1; 0: not. " +
+			"backoff: milliseconds from its end until the step went on, or will: the next attempt after a failure, or the end of what it waited for; 0: it did not, or that is not known. " +
+			"outcome: a position in outcomes. worker: a position in workers, 0 of those behind the first 1,000. queue: a position in queues. These lists are those of one answer. All of it, and the errors, are JSON in /attempts."
+		s.describeColumns(op)
+	})
 	handle(s, "execution.compare", f.compare)
 	handle(s, "execution.streams", f.streams)
 	handle(s, "execution.streams.failures", f.streamFailures)
@@ -45,6 +51,7 @@ func (s *server) fields() {
 		op.Description = "Binary: SWC1, the length of a JSON header (schema FieldHeader) as a 32-bit number, the header, and the columns in its order, little-endian, each from a multiple of 8 bytes on. A row is the step with its index. " +
 			"status: a position in states. start: milliseconds from began, plus 1; 0: not started. duration: milliseconds; 0: not ended. layer and pos: where the step is drawn within the steps around it. lane: steps in the same lane do not run at the same time. " +
 			"parent: index of the step around it, plus 1; 0: none. worker: a position in workers. cost: millionths. edges: the column degree says how many dependencies each step has, edges for each of them how much lower its index is (modulo 2^32). " +
+			"action and queue: positions in actions and queues, which are those of one answer. key: the bytes of the keys, one after the other; key_shared says how many bytes each has in common with the key of the row before that has one, key_length how many of its own follow; both are 0 where a row has none yet. " +
 			"The parent, layer, pos and edges of a step inside another one are 0 until it has begun. All of it is JSON in /steps and /graph."
 		s.describeColumns(op)
 	})
@@ -129,7 +136,7 @@ func (f *fields) graph(ctx context.Context, in *GetGraph) (*tagged[Graph], error
 // GetField selects the columns and rows of a field.
 type GetField struct {
 	ExecutionPath
-	Columns     []string `query:"columns" maxItems:"11" enum:"status,attempt,layer,pos,start,duration,lane,parent,worker,cost,edges" doc:"Only these, with commas between them. Defaults to all."`
+	Columns     []string `query:"columns" maxItems:"14" enum:"status,attempt,layer,pos,start,duration,lane,parent,worker,cost,edges,key,action,queue" doc:"Only these, with commas between them. Defaults to all but key, action and queue."`
 	From        int      `query:"from" minimum:"0" maximum:"1000000" doc:"Index of the step of the first row."`
 	Limit       int      `query:"limit" minimum:"1" maximum:"100000" default:"100000" doc:"Rows at most; total in the header says how many there are."`
 	IfNoneMatch string   `header:"If-None-Match" maxLength:"2000"`

@@ -12,6 +12,7 @@ import (
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/api"
 	"github.com/stepwell/stepwell/api/columns"
+	"github.com/stepwell/stepwell/field"
 )
 
 // shapes has every kind of step with others inside, a step that fails, and one after it.
@@ -156,6 +157,23 @@ func TestFieldOfAnExecution(t *testing.T) {
 	}
 }
 
+// keysOf are the keys of steps that columns have.
+func keysOf(f *columns.Table) (keys []string) {
+	text, shared, length := f.Column("key"), f.Column("key_shared"), f.Column("key_length")
+	before := ""
+	for i := range shared {
+		key := before[:shared[i]]
+		for _, b := range text[:length[i]] {
+			key += string([]byte{byte(b)})
+		}
+		if text = text[length[i]:]; key != "" {
+			before = key
+		}
+		keys = append(keys, key)
+	}
+	return keys
+}
+
 // agrees compares columns with what /steps says.
 func (r *rig) agrees(t *testing.T, f *columns.Table, id string) {
 	t.Helper()
@@ -164,6 +182,9 @@ func (r *rig) agrees(t *testing.T, f *columns.Table, id string) {
 	status, attempt, start, duration, parent, worker := f.Column("status"), f.Column("attempt"), f.Column("start"), f.Column("duration"), f.Column("parent"), f.Column("worker")
 	layer, degree, edges := f.Column("layer"), f.Column("degree"), f.Column("edges")
 	at, there := 0, 0
+	named, err := r.client("viewer").Field(t.Context(), api.GetField{ExecutionPath: api.ExecutionPath{ID: id}, Columns: []string{"key", "action", "queue"}})
+	good(t, err)
+	keys := keysOf(named)
 	for i := range status {
 		var deps []int
 		for _, back := range edges[at : at+int(degree[i])] {
@@ -175,6 +196,9 @@ func (r *rig) agrees(t *testing.T, f *columns.Table, id string) {
 		}
 		s := list.Steps[there]
 		there++
+		if action := named.Actions[named.Column("action")[i]]; keys[i] != s.ID || action != s.Action {
+			t.Errorf("index %d is %q with the action %q, the step is %s with %q", i, keys[i], action, s.ID, s.Action)
+		}
 		if f.States[status[i]] != s.Status || int(attempt[i]) != s.Attempt || f.Workers[worker[i]] != s.Worker {
 			t.Errorf("index %d is %s of attempt %d on %q, the step %s is %s of attempt %d on %q", i, f.States[status[i]], attempt[i], f.Workers[worker[i]], s.ID, s.Status, s.Attempt, s.Worker)
 		}
@@ -211,6 +235,9 @@ func TestFieldWhileItRuns(t *testing.T) {
 	for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		f, err := c.Field(ctx, api.GetField{ExecutionPath: id})
 		good(t, err)
+		if _, err := c.AttemptColumns(ctx, api.GetAttemptColumns{ExecutionPath: id}); err != nil {
+			t.Fatal(err)
+		}
 		if f.States[f.Column("status")[0]] == "waiting" {
 			break
 		}
@@ -227,4 +254,19 @@ func TestFieldWhileItRuns(t *testing.T) {
 	f, err := c.Field(ctx, api.GetField{ExecutionPath: id})
 	good(t, err)
 	r.agrees(t, f, id.ID)
+	// So are the attempts, which were read as they came.
+	x, err := r.app.Store.Execution(ctx, id.ID)
+	good(t, err)
+	fresh, err := field.New(field.Options{Store: r.app.Store, Catalog: r.app.Actions}).Attempts(ctx, x)
+	good(t, err)
+	list, err := c.Attempts(ctx, api.ListAttempts{ExecutionPath: id, Limit: 1000})
+	good(t, err)
+	if len(list.Attempts) != len(fresh.List) {
+		t.Fatalf("%d attempts, a new server has %d", len(list.Attempts), len(fresh.List))
+	}
+	for i, a := range list.Attempts {
+		if b := fresh.List[i]; a.Step != b.Key || a.Number != b.Number || a.Outcome != b.Outcome || a.Queue != b.Queue || a.Ended.IsZero() || a.Ended.UnixMilli() != b.Ended/1000 {
+			t.Errorf("attempt %d is %+v, a new server has %+v", i, a, b)
+		}
+	}
 }

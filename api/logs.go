@@ -41,6 +41,8 @@ type ListLogs struct {
 	Step    string    `query:"step_id" maxLength:"300"`
 	Level   string    `query:"level" doc:"At least this level: debug, info, warning or error." maxLength:"10"`
 	Since   time.Time `query:"since" doc:"Lines from this time on."`
+	Until   time.Time `query:"until" doc:"Lines before this time."`
+	Attempt int       `query:"attempt" minimum:"0" maximum:"1000000" doc:"Only lines of the attempt with this number."`
 	Tail    int       `query:"tail" minimum:"0" maximum:"10000" doc:"The last lines only."`
 	Before  int64     `query:"before" minimum:"0" doc:"The last lines before the line with this seq."`
 	Around  int64     `query:"around" minimum:"0" doc:"The line with this seq, or the next one, and the lines around it."`
@@ -80,10 +82,13 @@ func (in *ListLogs) page() (*logPage, error) {
 			begins++
 		}
 	}
+	if !in.Until.IsZero() && !in.Until.After(in.Since) {
+		return nil, stepwell.Invalid("give an end after the beginning", "query.until: no time lies between since and until")
+	}
 	if begins > 1 || in.Around > 0 && in.Query != "" {
 		return nil, stepwell.Invalid("take one of them", "query: before, around, tail and cursor exclude each other, and around excludes q")
 	}
-	p := &logPage{f: store.LogFilter{StepKey: in.Step, Level: level, Since: in.Since, Before: in.Before}, backward: in.Before > 0 || in.Tail > 0, limit: in.Limit}
+	p := &logPage{f: store.LogFilter{StepKey: in.Step, Level: level, Since: in.Since, Until: in.Until, Attempt: in.Attempt, Before: in.Before}, backward: in.Before > 0 || in.Tail > 0, limit: in.Limit}
 	if in.Tail > 0 {
 		p.limit = in.Tail
 	}

@@ -26,8 +26,10 @@ type logSearch struct {
 	shown    func(l *store.LogLine) LogLine
 	step     string
 	level    int
-	limit    int // hits
-	around   int // lines on each side of a hit
+	attempt  int       // 0: all
+	until    time.Time // zero: all
+	limit    int       // hits
+	around   int       // lines on each side of a hit
 	hits     int
 	searched int
 	trail    int       // lines still wanted behind the last hit
@@ -44,7 +46,8 @@ func (s *server) searchLogs(ctx context.Context, x *store.Execution, in *ListLog
 		return nil, err
 	}
 	w := &logSearch{match: match, step: p.f.StepKey, limit: p.limit, around: min(in.Context, maxContext), shown: func(l *store.LogLine) LogLine { return s.logLineOf(x.ID, l) }}
-	p.f.StepKey = ""
+	w.attempt, w.until = p.f.Attempt, p.f.Until
+	p.f.StepKey, p.f.Attempt, p.f.Until = "", 0, time.Time{}
 	if p.f.Level == "debug" || p.f.Level == "info" {
 		w.level, _ = store.LevelNumber(p.f.Level) // checked before
 		p.f.Level = ""
@@ -78,7 +81,7 @@ func (s *server) searchLogs(ctx context.Context, x *store.Execution, in *ListLog
 // add looks at a line; false: the page is full, and ends before it.
 func (w *logSearch) add(l *store.LogLine) bool {
 	level, err := store.LevelNumber(l.Level)
-	if w.step != "" && l.StepKey != w.step || err == nil && level < w.level {
+	if w.step != "" && l.StepKey != w.step || err == nil && level < w.level || w.attempt > 0 && l.Attempt != w.attempt || !w.until.IsZero() && !l.At.Before(w.until) {
 		w.searched++
 		return true
 	}

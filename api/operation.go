@@ -68,6 +68,7 @@ func operations() []operation {
 		{"execution.graph", "GET", prefix + "/executions/{execution_id}/graph", viewer, 0, "Shows an execution as a graph of few nodes with the states of the steps behind them"},
 		{"execution.field", "GET", prefix + "/executions/{execution_id}/field", viewer, 0, "Gives all steps of an execution as columns, for pages that draw them"},
 		{"execution.attempts", "GET", prefix + "/executions/{execution_id}/attempts", viewer, 0, "Lists the attempts of steps: when they were queued, began and ended, on which worker, and how"},
+		{"execution.attempts.columns", "GET", prefix + "/executions/{execution_id}/attempts.columns", viewer, 0, "Gives the attempts of steps as columns, for pages that draw them"},
 		{"execution.events.columns", "GET", prefix + "/executions/{execution_id}/events.columns", viewer, 0, "Gives all changes of an execution's steps as columns, for pages that replay it"},
 		{"execution.field.stream", "GET", prefix + "/executions/{execution_id}/field/stream", viewer, streams, "Streams what changes in the columns of /field over a WebSocket"},
 		{"execution.definition", "GET", prefix + "/executions/{execution_id}/definition", viewer, 0, "Shows the definition that the execution runs, as it was when it began"},

@@ -2,7 +2,9 @@ package field
 
 import (
 	"context"
+	"maps"
 	"math"
+	"slices"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/engine"
@@ -18,6 +20,7 @@ type Attempt struct {
 	Started int64
 	Ended   int64
 	Worker  string
+	Queue   string // that the step is queued in; "": the default one
 	Outcome string // completed, failed, skipped, cancelled, timed_out, waiting or lost; "": it has not ended
 	Detail  string // of the outcome
 	// Until is when the step goes on: the next attempt after a failure, or what it waits for. 0 once it has, and where that is not known.
@@ -28,18 +31,20 @@ type Attempt struct {
 type Attempts struct {
 	Version int64
 	List    []Attempt // in the order in which they were queued
+	began   int64     // ms since 1970
+	fold    attempting
 }
 
 const (
 	// MaxAttempts is how many attempts of one execution there may be.
 	MaxAttempts = 1 << 20
-	perAttempt  = 180 // bytes, with its key, without what went wrong
+	perAttempt  = 220 // bytes, with its key and what the fold knows of its step, without what went wrong
 	// maxAttemptText bounds the bytes of what went wrong, of all attempts of an execution.
 	maxAttemptText = 64 << 20
 )
 
-// Attempts are those of an execution, whose row the caller has read: at least up to its version. Unless they are kept, the history is
-// read once. CodeLimit when they are more than MaxAttempts.
+// Attempts are those of an execution, whose row the caller has read: at least up to its version. The history is read from where those of
+// an earlier version that are kept end, else all of it. CodeLimit when they are more than MaxAttempts.
 func (h *Hub) Attempts(ctx context.Context, x *store.Execution) (*Attempts, error) {
 	if a := h.tries.find(x.No, x.Version, math.MaxInt64); a != nil {
 		return a, nil
@@ -51,8 +56,19 @@ func (h *Hub) Attempts(ctx context.Context, x *store.Execution) (*Attempts, erro
 	if a := h.tries.find(x.No, x.Version, math.MaxInt64); a != nil {
 		return a, nil // somebody else has made them meanwhile
 	}
-	a := &Attempts{}
-	fold := attempting{Attempts: a, open: map[int32]int{}, ended: map[int32]int{}}
+	about, err := h.About(ctx, x)
+	if err != nil {
+		return nil, err
+	}
+	a := &Attempts{began: origin(x), fold: attempting{last: map[int32]int{}}}
+	if before := h.tries.find(x.No, 0, x.Version); before != nil {
+		// Those who have the earlier ones may still read them.
+		a.Version, a.List = before.Version, slices.Clone(before.List)
+		a.fold = attempting{last: maps.Clone(before.fold.last), bytes: before.fold.bytes}
+	}
+	from := len(a.List)
+	fold := &a.fold
+	fold.list = &a.List
 	for {
 		events, err := h.o.Store.Events(ctx, x.No, a.Version, 10_000)
 		if err != nil {
@@ -70,15 +86,17 @@ func (h *Hub) Attempts(ctx context.Context, x *store.Execution) (*Attempts, erro
 		a.Version = events[len(events)-1].Version
 	}
 	a.Version = max(a.Version, x.Version) // the last versions have no events
+	for i := range a.List[from:] {
+		a.List[from+i].Queue = about(a.List[from+i].Key).Queue
+	}
 	h.tries.keep(x.No, a.Version, a, perAttempt*len(a.List)+fold.bytes, h.o.Bytes/4)
 	return a, nil
 }
 
 // attempting folds a history into attempts.
 type attempting struct {
-	*Attempts
-	open  map[int32]int // by step: 1 + the place in List of its attempt that has not ended
-	ended map[int32]int // by step: attempts that have ended, but for those that wait
+	list  *[]Attempt
+	last  map[int32]int // by step: 1 + the place in the list of its newest attempt
 	bytes int           // of what went wrong
 }
 
@@ -86,37 +104,45 @@ func (a *attempting) add(e *engine.HistoryEvent) {
 	if e.Step < 0 {
 		return
 	}
-	at := a.open[e.Step] - 1
+	var open *Attempt // the newest attempt, unless it has ended
+	if at := a.last[e.Step] - 1; at >= 0 && (*a.list)[at].Outcome == "" {
+		open = &(*a.list)[at]
+	}
 	switch e.Type {
 	case "queued":
-		if at >= 0 && a.List[at].Started == 0 {
+		if open != nil && open.Started == 0 {
 			return // it was queued once more, because nobody has seen it begin
 		}
-		if at >= 0 {
-			a.end(at, e, "lost")
+		if open != nil {
+			a.end(open, e, "lost")
 		}
-		a.List[a.begin(e)].Queued = e.At.UnixMicro()
+		a.begin(e).Queued = e.At.UnixMicro()
 	case "started":
-		if at < 0 {
-			at = a.begin(e)
+		if open == nil {
+			open = a.begin(e)
 		}
-		a.List[at].Started, a.List[at].Worker = e.At.UnixMicro(), e.Worker
+		open.Started, open.Worker = e.At.UnixMicro(), e.Worker
 	case "completed", "failed", "skipped", "cancelled", "timed_out", "waiting", "lost":
-		if at < 0 {
-			return // a group, or a step that never ran
+		if open != nil { // else it is a group, or a step that never ran
+			a.end(open, e, e.Type)
 		}
-		a.end(at, e, e.Type)
 	}
 }
 
-func (a *attempting) begin(e *engine.HistoryEvent) int {
-	a.List = append(a.List, Attempt{Step: e.Step, Key: e.StepKey, Number: a.ended[e.Step] + 1})
-	a.open[e.Step] = len(a.List)
-	return len(a.List) - 1
+func (a *attempting) begin(e *engine.HistoryEvent) *Attempt {
+	number := 1
+	if at := a.last[e.Step] - 1; at >= 0 {
+		before := &(*a.list)[at]
+		if before.Until, number = 0, before.Number; before.Outcome != "waiting" {
+			number++
+		}
+	}
+	*a.list = append(*a.list, Attempt{Step: e.Step, Key: e.StepKey, Number: number})
+	a.last[e.Step] = len(*a.list)
+	return &(*a.list)[len(*a.list)-1]
 }
 
-func (a *attempting) end(at int, e *engine.HistoryEvent, outcome string) {
-	t := &a.List[at]
+func (a *attempting) end(t *Attempt, e *engine.HistoryEvent, outcome string) {
 	t.Ended, t.Outcome, t.Detail = e.At.UnixMicro(), outcome, e.Detail
 	a.bytes += len(e.Detail)
 	if !e.Wake.IsZero() {
@@ -124,8 +150,5 @@ func (a *attempting) end(at int, e *engine.HistoryEvent, outcome string) {
 	}
 	if e.Worker != "" && t.Worker == "" {
 		t.Worker = e.Worker
-	}
-	if delete(a.open, e.Step); outcome != "waiting" {
-		a.ended[e.Step]++
 	}
 }

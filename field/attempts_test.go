@@ -10,7 +10,8 @@ import (
 // TestAttemptsOfAHistory: attempts that are lost, queued twice, wait and go on.
 func TestAttemptsOfAHistory(t *testing.T) {
 	at := func(s int64) time.Time { return time.UnixMicro(s).UTC() }
-	a := attempting{Attempts: &Attempts{}, open: map[int32]int{}, ended: map[int32]int{}}
+	var list []Attempt
+	a := attempting{list: &list, last: map[int32]int{}}
 	for _, e := range []engine.HistoryEvent{
 		{Step: -1, Type: "start", At: at(1)},
 		{Step: 3, StepKey: "x", Type: "queued", At: at(2)},
@@ -27,22 +28,24 @@ func TestAttemptsOfAHistory(t *testing.T) {
 		{Step: 3, StepKey: "x", Type: "started", At: at(21), Worker: "w4"},
 		{Step: 3, StepKey: "x", Type: "failed", At: at(22), Again: true, Wake: at(30), Detail: "no"},
 		{Step: 3, StepKey: "x", Type: "queued", At: at(30)},
+		{Step: 3, StepKey: "x", Type: "started", At: at(31), Worker: "w1"},
+		{Step: 3, StepKey: "x", Type: "failed", At: at(32), Again: true, Wake: at(90)},
 	} {
 		a.add(&e)
 	}
 	want := []Attempt{
 		{Step: 3, Key: "x", Number: 1, Queued: 2, Started: 5, Ended: 6, Worker: "w1", Outcome: "lost", Detail: "gone"},
 		{Step: 3, Key: "x", Number: 2, Queued: 7, Started: 8, Ended: 10, Worker: "w2", Outcome: "lost"},
-		{Step: 3, Key: "x", Number: 3, Queued: 10, Started: 11, Ended: 12, Worker: "w3", Outcome: "waiting", Until: 20},
-		{Step: 3, Key: "x", Number: 3, Started: 21, Ended: 22, Worker: "w4", Outcome: "failed", Detail: "no", Until: 30},
-		{Step: 3, Key: "x", Number: 4, Queued: 30},
+		{Step: 3, Key: "x", Number: 3, Queued: 10, Started: 11, Ended: 12, Worker: "w3", Outcome: "waiting"},
+		{Step: 3, Key: "x", Number: 3, Started: 21, Ended: 22, Worker: "w4", Outcome: "failed", Detail: "no"},
+		{Step: 3, Key: "x", Number: 4, Queued: 30, Started: 31, Ended: 32, Worker: "w1", Outcome: "failed", Until: 90},
 	}
-	if len(a.List) != len(want) {
-		t.Fatalf("%+v", a.List)
+	if len(list) != len(want) {
+		t.Fatalf("%+v", list)
 	}
 	for i := range want {
-		if a.List[i] != want[i] {
-			t.Errorf("%d is %+v\nwant %+v", i, a.List[i], want[i])
+		if list[i] != want[i] {
+			t.Errorf("%d is %+v\nwant %+v", i, list[i], want[i])
 		}
 	}
 }

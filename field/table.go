@@ -188,11 +188,11 @@ func (t *Table) copied() *Table {
 	return c
 }
 
-// Columns are the names of the columns that Encode knows.
+// Columns are the names of the columns that Encode writes unless it is told which.
 var Columns = []string{"status", "attempt", "layer", "pos", "start", "duration", "lane", "parent", "worker", "cost", "edges"}
 
-// Encode writes rows of the table, from an index on, as a table of columns. No names mean all of Columns; one that is not of
-// them is CodeInvalid.
+// Encode writes rows of the table, from an index on, as a table of columns. No names mean all of Columns; beside them it knows key, action
+// and queue. Another name is CodeInvalid.
 func (t *Table) Encode(names []string, from, limit int) ([]byte, error) {
 	if len(names) == 0 {
 		names = Columns
@@ -225,11 +225,22 @@ func (t *Table) Encode(names []string, from, limit int) ([]byte, error) {
 			data = append(data, columns.Data{Name: name, U16: t.worker[from:to]})
 		case "cost":
 			data = append(data, columns.Narrow(name, t.cost[from:to]))
+		case "key":
+			data = append(data, t.keyColumns(from, to)...)
+		case "action", "queue":
+			action, queue, actions, queues := t.planned(from, to)
+			if name == "action" {
+				head.Actions = actions
+				data = append(data, columns.Narrow(name, action))
+				continue
+			}
+			head.Queues = queues
+			data = append(data, columns.Narrow(name, queue))
 		case "edges":
 			degree, distance := t.edges(from, to)
 			data = append(data, columns.Narrow("degree", degree), columns.Data{Name: name, U32: distance})
 		default:
-			return nil, stepwell.Invalid("known: status, attempt, layer, pos, start, duration, lane, parent, worker, cost, edges", "query.columns: there is no column %q", stepwell.Clip(name, 40))
+			return nil, stepwell.Invalid("known: status, attempt, layer, pos, start, duration, lane, parent, worker, cost, edges, key, action, queue", "query.columns: there is no column %q", stepwell.Clip(name, 40))
 		}
 	}
 	return columns.Encode(head, data)

@@ -29,19 +29,23 @@ func TheExecution(found []Execution, id string) (*Execution, error) {
 	return &found[0], nil
 }
 
-// Bounds are the least level and time of the lines, in µs, and how many are read at most: of the last ones if tail.
-func (f *LogFilter) Bounds() (level int, since int64, n int, tail bool, err error) {
+// Bounds are the least level of the lines, their times from the first to before the last, in µs, and how many are read at most: of the
+// last ones if tail.
+func (f *LogFilter) Bounds() (level int, since, until int64, n int, tail bool, err error) {
 	if f.Level != "" {
 		level, err = LevelNumber(f.Level)
 	}
-	since = math.MinInt64
+	since, until = math.MinInt64, math.MaxInt64
+	if !f.Until.IsZero() {
+		until = f.Until.UnixMicro()
+	}
 	if !f.Since.IsZero() {
 		since = f.Since.UnixMicro()
 	}
 	if f.Tail > 0 {
-		return level, since, min(f.Tail, 10_000), true, err
+		return level, since, until, min(f.Tail, 10_000), true, err
 	}
-	return level, since, Limit(f.Limit, 1000, 10_000), false, err
+	return level, since, until, Limit(f.Limit, 1000, 10_000), false, err
 }
 
 // MaxLogSpans bounds LogSpans.

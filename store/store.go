@@ -271,8 +271,10 @@ type LogFilter struct {
 	After   int64  // Seq of the last line of the page before
 	Before  int64  // only lines with a lower Seq; 0: all
 	Since   time.Time
-	Tail    int // the last n lines only
-	Limit   int // Defaults to 1,000, at most 10,000
+	Until   time.Time // only lines before it; zero: all
+	Attempt int       // of the step; 0: all
+	Tail    int       // the last n lines only
+	Limit   int       // Defaults to 1,000, at most 10,000
 }
 
 // Reader has the reads of the API and the feed.

@@ -113,6 +113,11 @@ func (c *Client) Attempts(ctx context.Context, of api.ListAttempts) (*api.Attemp
 	return get[api.AttemptList](ctx, c, at("executions", of.ID, "attempts"), queryOf(of))
 }
 
+// AttemptColumns gives attempts of an execution's steps as columns, in the order in which they were queued.
+func (c *Client) AttemptColumns(ctx context.Context, of api.GetAttemptColumns) (*columns.Table, error) {
+	return c.table(ctx, at("executions", of.ID, "attempts.columns"), queryOf(of))
+}
+
 // Changes gives changes of an execution's steps, in the order of its commits.
 func (c *Client) Changes(ctx context.Context, of api.GetChanges) (*columns.Table, error) {
 	return c.table(ctx, at("executions", of.ID, "events.columns"), queryOf(of))

@@ -40,8 +40,12 @@ type Header struct {
 	Columns []Column `json:"columns" nullable:"false"`
 	States  []string `json:"states,omitempty" doc:"The names of the values of the column status."`
 	Workers []string `json:"workers,omitempty" doc:"The names of the values of the column worker."`
-	Began   int64    `json:"began,omitempty" doc:"Milliseconds since 1970 from which the columns of times count."`
-	At      int64    `json:"at,omitempty" doc:"Milliseconds since 1970. Of a version that was asked for: when it was committed; of changes: from which dt counts."`
+	// Outcomes are those of attempts.
+	Outcomes []string `json:"outcomes,omitempty" doc:"The names of the values of the column outcome; the empty one: it has not ended."`
+	Actions  []string `json:"actions,omitempty" doc:"The names of the values of the column action."`
+	Queues   []string `json:"queues,omitempty" doc:"The names of the values of the column queue; the empty one is the default queue."`
+	Began    int64    `json:"began,omitempty" doc:"Milliseconds since 1970 from which the columns of times count."`
+	At       int64    `json:"at,omitempty" doc:"Milliseconds since 1970. Of a version that was asked for: when it was committed; of changes: from which dt counts."`
 }
 
 // Column describes a column.

@@ -13,7 +13,7 @@ import (
 )
 
 func sample() (columns.Header, []columns.Data) {
-	return columns.Header{Version: 7, Rows: 3, From: 1, Total: 4, States: []string{"pending", "completed"}, Workers: []string{"", "w1"}, Began: 1_700_000_000_000},
+	return columns.Header{Version: 7, Rows: 3, From: 1, Total: 4, States: []string{"pending", "completed"}, Workers: []string{"", "w1"}, Outcomes: []string{"", "lost"}, Actions: []string{"", "util.log"}, Queues: []string{"", "slow"}, Began: 1_700_000_000_000},
 		[]columns.Data{{Name: "status", U8: []uint8{0, 1, 1}}, {Name: "layer", U16: []uint16{0, 1, 65535}}, {Name: "start", U32: []uint32{0, 1 << 31, 5}}, {Name: "none", U16: []uint16{}}, {Name: "side", F32: []float32{0, 1.5, -180}}}
 }
 

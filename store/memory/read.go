@@ -112,7 +112,7 @@ func (s *Store) UnfinishedRuns(_ context.Context, after string, limit int) (out 
 
 // Logs implements store.Reader.
 func (s *Store) Logs(_ context.Context, execution int64, f store.LogFilter) (out []store.LogLine, err error) {
-	least, since, n, tail, err := f.Bounds()
+	least, since, until, n, tail, err := f.Bounds()
 	if err != nil {
 		return nil, err
 	}
@@ -125,7 +125,8 @@ func (s *Store) Logs(_ context.Context, execution int64, f store.LogFilter) (out
 	for i := range x.lines {
 		l := x.lines[i]
 		level, _ := store.LevelNumber(l.Level) // it was checked
-		if l.Seq > f.After && (f.Before <= 0 || l.Seq < f.Before) && level >= least && l.At.UnixMicro() >= since && (f.StepKey == "" || f.StepKey == l.StepKey) {
+		at := l.At.UnixMicro()
+		if l.Seq > f.After && (f.Before <= 0 || l.Seq < f.Before) && level >= least && at >= since && at < until && (f.Attempt == 0 || f.Attempt == l.Attempt) && (f.StepKey == "" || f.StepKey == l.StepKey) {
 			if out = append(out, l); len(out) == n && !tail {
 				return out, nil
 			}

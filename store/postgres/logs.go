@@ -12,7 +12,7 @@ import (
 
 // Logs lists log lines in order. With Tail, the last ones that match the filter.
 func (s *Store) Logs(ctx context.Context, execution int64, f store.LogFilter) ([]store.LogLine, error) {
-	least, since, n, tail, err := f.Bounds()
+	least, since, until, n, tail, err := f.Bounds()
 	if err != nil {
 		return nil, err
 	}
@@ -32,7 +32,7 @@ func (s *Store) Logs(ctx context.Context, execution int64, f store.LogFilter) ([
 		l.StepKey, l.Message, l.At, l.Level, l.Attrs = string(key), string(message), at.time(), store.LevelName(level), json.RawMessage(attrs)
 		return l, err
 	}, `SELECT seq, execution, step, step_key, attempt, at, level, message, attrs FROM log_line
-WHERE execution = $1 AND seq > $2 AND ($7 <= 0 OR seq < $7) AND level >= $3 AND at >= $4 AND ($5 = '' OR step_key = $5)`+loud+` ORDER BY seq`+order+` LIMIT $6`, execution, f.After, least, since, encode(f.StepKey), n, f.Before)
+WHERE execution = $1 AND seq > $2 AND ($7 <= 0 OR seq < $7) AND level >= $3 AND at >= $4 AND at < $8 AND ($9 = 0 OR attempt = $9) AND ($5 = '' OR step_key = $5)`+loud+` ORDER BY seq`+order+` LIMIT $6`, execution, f.After, least, since, encode(f.StepKey), n, f.Before, until, f.Attempt)
 	if f.Tail > 0 {
 		slices.Reverse(out)
 	}

@@ -10,7 +10,7 @@ import (
 
 // Logs lists log lines in order. With Tail, the last ones that match the filter.
 func (s *Store) Logs(ctx context.Context, execution int64, f store.LogFilter) ([]store.LogLine, error) {
-	least, since, n, tail, err := f.Bounds()
+	least, since, until, n, tail, err := f.Bounds()
 	if err != nil {
 		return nil, err
 	}
@@ -28,7 +28,7 @@ func (s *Store) Logs(ctx context.Context, execution int64, f store.LogFilter) ([
 		err := rows.Scan(&l.Seq, &l.Execution, &l.Step, &l.StepKey, &l.Attempt, &at, &level, &l.Message, &attrs)
 		l.At, l.Level, l.Attrs = instant(at), store.LevelName(level), attrs
 		return err
-	}, s.sql[name], execution, f.After, least, since, f.StepKey, n, before(f.Before))
+	}, s.sql[name], execution, f.After, least, since, f.StepKey, n, before(f.Before), until, f.Attempt)
 }
 
 // before is the Seq below which lines are listed.

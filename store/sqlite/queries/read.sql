@@ -124,7 +124,7 @@ WHERE x.no = ?1 AND x.status < 4
 -- name: logs
 SELECT seq, execution, step, step_key, attempt, at, level, message, attrs
 FROM log_line
-WHERE execution = ?1 AND seq > ?2 AND seq < ?7 AND level >= ?3 AND at >= ?4 AND (?5 = '' OR step_key = ?5)
+WHERE execution = ?1 AND seq > ?2 AND seq < ?7 AND level >= ?3 AND at >= ?4 AND at < ?8 AND (?9 = 0 OR attempt = ?9) AND (?5 = '' OR step_key = ?5)
 ORDER BY seq
 LIMIT +?6
 
@@ -132,7 +132,7 @@ LIMIT +?6
 SELECT * FROM (
     SELECT seq, execution, step, step_key, attempt, at, level, message, attrs
     FROM log_line
-    WHERE execution = ?1 AND seq > ?2 AND seq < ?7 AND level >= ?3 AND at >= ?4 AND (?5 = '' OR step_key = ?5)
+    WHERE execution = ?1 AND seq > ?2 AND seq < ?7 AND level >= ?3 AND at >= ?4 AND at < ?8 AND (?9 = 0 OR attempt = ?9) AND (?5 = '' OR step_key = ?5)
     ORDER BY seq DESC
     LIMIT +?6
 ) ORDER BY seq
@@ -164,7 +164,7 @@ ORDER BY s.n
 -- As logs, of levels above info.
 SELECT seq, execution, step, step_key, attempt, at, level, message, attrs
 FROM log_line INDEXED BY log_line_level
-WHERE execution = ?1 AND seq > ?2 AND seq < ?7 AND level <> 1 AND level >= ?3 AND at >= ?4 AND (?5 = '' OR step_key = ?5)
+WHERE execution = ?1 AND seq > ?2 AND seq < ?7 AND level <> 1 AND level >= ?3 AND at >= ?4 AND at < ?8 AND (?9 = 0 OR attempt = ?9) AND (?5 = '' OR step_key = ?5)
 ORDER BY seq
 LIMIT +?6
 
@@ -172,7 +172,7 @@ LIMIT +?6
 SELECT * FROM (
     SELECT seq, execution, step, step_key, attempt, at, level, message, attrs
     FROM log_line INDEXED BY log_line_level
-    WHERE execution = ?1 AND seq > ?2 AND seq < ?7 AND level <> 1 AND level >= ?3 AND at >= ?4 AND (?5 = '' OR step_key = ?5)
+    WHERE execution = ?1 AND seq > ?2 AND seq < ?7 AND level <> 1 AND level >= ?3 AND at >= ?4 AND at < ?8 AND (?9 = 0 OR attempt = ?9) AND (?5 = '' OR step_key = ?5)
     ORDER BY seq DESC
     LIMIT +?6
 ) ORDER BY seq

@@ -332,6 +332,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/executions/{execution_id}/attempts.columns": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Gives the attempts of steps as columns, for pages that draw them
+         * @description Binary, as /field. A row is an attempt, as in /attempts and in the same order, which a later version only adds to. index: of its step. attempt: its number. queued, started, ended: milliseconds from began, plus 1; 0: not. backoff: milliseconds from its end until the step went on, or will: the next attempt after a failure, or the end of what it waited for; 0: it did not, or that is not known. outcome: a position in outcomes. worker: a position in workers, 0 of those behind the first 1,000. queue: a position in queues. These lists are those of one answer. All of it, and the errors, are JSON in /attempts.
+         */
+        get: operations["execution.attempts.columns"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/executions/{execution_id}/cancel": {
         parameters: {
             query?: never;
@@ -432,7 +452,7 @@ export interface paths {
         };
         /**
          * Gives all steps of an execution as columns, for pages that draw them
-         * @description Binary: SWC1, the length of a JSON header (schema FieldHeader) as a 32-bit number, the header, and the columns in its order, little-endian, each from a multiple of 8 bytes on. A row is the step with its index. status: a position in states. start: milliseconds from began, plus 1; 0: not started. duration: milliseconds; 0: not ended. layer and pos: where the step is drawn within the steps around it. lane: steps in the same lane do not run at the same time. parent: index of the step around it, plus 1; 0: none. worker: a position in workers. cost: millionths. edges: the column degree says how many dependencies each step has, edges for each of them how much lower its index is (modulo 2^32). The parent, layer, pos and edges of a step inside another one are 0 until it has begun. All of it is JSON in /steps and /graph.
+         * @description Binary: SWC1, the length of a JSON header (schema FieldHeader) as a 32-bit number, the header, and the columns in its order, little-endian, each from a multiple of 8 bytes on. A row is the step with its index. status: a position in states. start: milliseconds from began, plus 1; 0: not started. duration: milliseconds; 0: not ended. layer and pos: where the step is drawn within the steps around it. lane: steps in the same lane do not run at the same time. parent: index of the step around it, plus 1; 0: none. worker: a position in workers. cost: millionths. edges: the column degree says how many dependencies each step has, edges for each of them how much lower its index is (modulo 2^32). action and queue: positions in actions and queues, which are those of one answer. key: the bytes of the keys, one after the other; key_shared says how many bytes each has in common with the key of the row before that has one, key_length how many of its own follow; both are 0 where a row has none yet. The parent, layer, pos and edges of a step inside another one are 0 until it has begun. All of it is JSON in /steps and /graph.
          */
         get: operations["execution.field"];
         put?: never;
@@ -3450,6 +3470,8 @@ export interface components {
             type: "string" | "integer" | "number" | "boolean" | "array" | "object" | "duration" | "time" | "ref" | "any";
         };
         FieldHeader: {
+            /** @description The names of the values of the column action. */
+            actions?: string[] | null;
             /** @description So much has changed that the whole table is to be fetched again; there are no rows. */
             again?: boolean;
             /**
@@ -3468,6 +3490,10 @@ export interface components {
              * @description Index of the step, or number of the change, of the first row.
              */
             from: number;
+            /** @description The names of the values of the column outcome; the empty one: it has not ended. */
+            outcomes?: string[] | null;
+            /** @description The names of the values of the column queue; the empty one is the default queue. */
+            queues?: string[] | null;
             /**
              * Format: int64
              * @description How many rows the columns have.
@@ -6700,6 +6726,39 @@ export interface operations {
             default: components["responses"]["Failure"];
         };
     };
+    "execution.attempts.columns": {
+        parameters: {
+            query?: {
+                /** @description Number of the first attempt, from 0 on, in the order in which they were queued. */
+                from?: number;
+                /** @description Rows at most; total in the header says how many there are. */
+                limit?: number;
+            };
+            header?: {
+                "If-None-Match"?: string;
+            };
+            path: {
+                /** @description UUID of the execution, or a beginning of it that no other has (8 characters or more). */
+                execution_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            "4XX": components["responses"]["Failure"];
+            /** @description The columns */
+            200: {
+                headers: {
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.stepwell.columns": string;
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
     "execution.cancel": {
         parameters: {
             query?: never;
@@ -6866,8 +6925,8 @@ export interface operations {
             query?: {
                 /** @description As it was at this time. */
                 at?: string;
-                /** @description Only these, with commas between them. Defaults to all. */
-                columns?: ("status" | "attempt" | "layer" | "pos" | "start" | "duration" | "lane" | "parent" | "worker" | "cost" | "edges")[] | null;
+                /** @description Only these, with commas between them. Defaults to all but key, action and queue. */
+                columns?: ("status" | "attempt" | "layer" | "pos" | "start" | "duration" | "lane" | "parent" | "worker" | "cost" | "edges" | "key" | "action" | "queue")[] | null;
                 /** @description Index of the step of the first row. */
                 from?: number;
                 /** @description Rows at most; total in the header says how many there are. */
@@ -7065,6 +7124,8 @@ export interface operations {
             query?: {
                 /** @description The line with this seq, or the next one, and the lines around it. */
                 around?: number;
+                /** @description Only lines of the attempt with this number. */
+                attempt?: number;
                 /** @description The last lines before the line with this seq. */
                 before?: number;
                 /** @description Lines on each side: of around, 100 unless told; of each hit of q, at most 20, none unless told. */
@@ -7082,6 +7143,8 @@ export interface operations {
                 step_id?: string;
                 /** @description The last lines only. */
                 tail?: number;
+                /** @description Lines before this time. */
+                until?: string;
             };
             header?: never;
             path: {
