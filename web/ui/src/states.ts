@@ -1,5 +1,5 @@
 // The states of steps and executions: a word, a shape and a token each. Their order is that of importance: the worst first.
-export type State = "failed" | "timed_out" | "retrying" | "waiting" | "running" | "queued" | "cancelling" | "paused" | "completed_with_failures" | "completed" | "pending" | "cancelled" | "skipped"
+export type State = "failed" | "timed_out" | "lost" | "retrying" | "waiting" | "running" | "queued" | "cancelling" | "paused" | "completed_with_failures" | "completed" | "pending" | "cancelled" | "skipped"
 
 interface Look {
   word: string
@@ -11,6 +11,7 @@ interface Look {
 export const looks: Record<State, Look> = {
   failed: { word: "failed", shape: "cross", token: "--state-failed" },
   timed_out: { word: "timed out", shape: "clock", token: "--state-failed" },
+  lost: { word: "lost", shape: "cross", token: "--state-failed" },
   retrying: { word: "retrying", shape: "arrow", token: "--state-retrying" },
   waiting: { word: "waiting", shape: "diamond", token: "--state-waiting" },
   running: { word: "running", shape: "half", token: "--state-running" },

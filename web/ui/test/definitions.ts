@@ -22,6 +22,17 @@ export const wide = (iterations: number, failing: number) => ({
   ],
 })
 
+/** tries has a step that fails three times, with time between its attempts, in a queue of its own. */
+export const tries = {
+  name: "tries",
+  settings: { fail_fast: false },
+  steps: [
+    { id: "first", action: "util.log", params: { message: "hello from first" } },
+    { id: "pause", action: "util.wait", params: { seconds: 0.4 }, depends_on: ["first"] },
+    { id: "flaky", action: "util.exec", queue: "slow", params: { command: "echo trying; sleep 0.2; exit 1" }, depends_on: ["pause"], retry: { max_attempts: 3, backoff_seconds: 0.4 } },
+  ],
+}
+
 /** asks waits for an approval. */
 export const asks = { name: "release", steps: [{ id: "ok", action: "util.approval", params: { message: "Publish <b>version 7</b>?" } }, { id: "publish", action: "util.noop", depends_on: ["ok"] }] }
 

@@ -101,7 +101,7 @@ test("20,000 iterations: one failed among them is found by a key, in the graph, 
   await page.getByRole("complementary", { name: "Step each[17777]" }).waitFor()
   await page.getByRole("button", { name: "all states" }).click()
   await expect.poll(() => page.getByRole("row").count()).toBeLessThan(100) // only what is in view
-  await page.getByRole("searchbox", { name: "Find a step or action" }).fill("each[1234")
+  await page.getByRole("searchbox", { name: "Select steps" }).fill("each[1234")
   await page.getByText("11 steps", { exact: true }).waitFor()
   await o.close()
 })

@@ -8,6 +8,9 @@ export interface Header {
   columns: { name: string; type: string; length: number }[]
   states?: string[] | null
   workers?: string[] | null
+  outcomes?: string[] | null
+  actions?: string[] | null
+  queues?: string[] | null
   began?: number
   /** Of a version of the past: milliseconds since 1970 when it was committed. */
   at?: number

@@ -1,9 +1,10 @@
 // The page's side of the worker: it asks, and gets answers as promises.
 import type { Layout, Spec } from "./layouts"
 import type { Steps } from "./steps"
+import type { Tries } from "./tries"
 import type { Answer, Then } from "./worker"
 
-type Question = { tables: ArrayBuffer[] } | { spec: Spec; then?: Then }
+type Question = { tables: ArrayBuffer[] } | { tries: ArrayBuffer[] } | { spec: Spec; then?: Then }
 
 export class Desk {
   private worker = new Worker(new URL("./worker.ts", import.meta.url), { type: "module" })
@@ -26,6 +27,11 @@ export class Desk {
   /** load gives the steps of tables, whose buffers it takes. */
   async load(tables: ArrayBuffer[]): Promise<Steps> {
     return ((await this.ask({ tables }, tables)) as { steps: Steps }).steps
+  }
+
+  /** loadTries gives the attempts of tables, whose buffers it takes; waterfalls show them from then on. */
+  async loadTries(tables: ArrayBuffer[]): Promise<Tries> {
+    return ((await this.ask({ tries: tables }, tables)) as { tries: Tries }).tries
   }
 
   /** arrange makes a layout of the steps that were loaded last, with other states and times than those if they are given. */

@@ -120,8 +120,7 @@ test("a waterfall draws long idle times short, and knows the time of every place
   const steps = synthetic(3)
   steps.start.set([1, 2001, 1_000_001])
   steps.duration.set([1500, 3000, 2000])
-  steps.lane.set([0, 0, 0])
-  const l = arrange(steps, { kind: "waterfall", rows: "packed", now: 0 })
+  const l = arrange(steps, { kind: "waterfall", rows: "packed", now: steps.began })
   expect(l.gaps).toHaveLength(1)
   expect(l.gaps[0]).toMatchObject({ at: 5000, takes: 995_000 })
   expect(l.x[1]).toBe(2000)
@@ -175,7 +174,7 @@ test("one failed step among 100,000 has 3 × 3 pixels at least, and nothing hide
   expect(30 * view.sy).toBeLessThan(1)
   const out = new Uint32Array(width * height)
   const scene: Scene = { layout: l, status: steps.status }
-  paintPixels(out, width, height, scene, view, { fill: states.map((s) => (s === "failed" ? "#ff0000" : s === "absent" ? undefined : "#00ff00")), loud: states.map((s) => s === "failed"), ground: "#ffffff" }, 3)
+  paintPixels(out, width, height, scene, view, { fill: states.map((s) => (s === "failed" ? "#ff0000" : s === "absent" ? undefined : "#00ff00")), loud: states.map((s) => (s === "failed" ? 2 : s === "running" ? 1 : 0)), ground: "#ffffff" }, 3)
   const red = packed("#ff0000")
   expect(out.filter((p) => p === red)).toHaveLength(9)
   const first = out.indexOf(red)

@@ -24,7 +24,10 @@ export function drawLabels(ctx: CanvasRenderingContext2D, scene: Scene, view: Vi
   const wide = ctx.measureText("0").width
   names.want(boxes)
   for (const i of boxes) {
-    const box = { x: (scene.layout.x[i]! - view.x) * view.sx, y: (scene.layout.y[i]! - view.y) * view.sy, w: scene.layout.w[i]! * view.sx, h: scene.layout.h[i]! * view.sy }
+    const spans = scene.layout.spans // the name stands in what ran of an attempt, or behind all of it
+    const [left, wideAs] = spans && !frames.has(i) ? [spans.run[i]!, spans.rest[i]! - spans.run[i]!] : [scene.layout.x[i]!, scene.layout.w[i]!]
+    const box = { x: (left - view.x) * view.sx, y: (scene.layout.y[i]! - view.y) * view.sy, w: wideAs * view.sx, h: scene.layout.h[i]! * view.sy }
+    if (spans && !spans.last[i] && scene.beside) continue // the name stands behind the last attempt
     if (scene.dim) ctx.globalAlpha = scene.dim[i] ? 0.3 : 1
     const fill = paint.fill[scene.status[i]!] ?? paint.line
     const frame = frames.has(i)
@@ -37,7 +40,8 @@ export function drawLabels(ctx: CanvasRenderingContext2D, scene: Scene, view: Vi
     const name = look.cards ? short(names.get(i)) : names.get(i)?.step_id
     if (scene.beside && !frame && name && room < name.length * wide) {
       ctx.fillStyle = paint.text
-      ctx.fillText(name, Math.max(box.x + box.w, box.x + 3) + 6, box.y + row / 2 + 0.5)
+      const end = spans ? (scene.layout.x[i]! + scene.layout.w[i]! - view.x) * view.sx : box.x + box.w
+      ctx.fillText(name, Math.max(end, box.x + 3) + 6, box.y + row / 2 + 0.5)
       continue
     }
     const text = clip(name, Math.floor((room - (mark ? mark + 8 : 0)) / wide))

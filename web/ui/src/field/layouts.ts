@@ -2,8 +2,10 @@
 import { codeOf, type Steps } from "./steps"
 import { indexOf, type Boxes, type Index } from "./pick"
 import { arrangeGraph } from "./compound"
+import type { Tries } from "./tries"
+import { arrangeTries, type Rows, type Spans } from "./waterfall"
 
-export type Spec = { kind: "graph" } | { kind: "waterfall"; rows: "packed" | "step"; now: number } | { kind: "fan"; parent: number }
+export type Spec = { kind: "graph" } | { kind: "waterfall"; rows: Rows; /** The moment that is shown, in milliseconds since 1970. */ now: number; past?: boolean } | { kind: "fan"; parent: number }
 
 /** Gap is idle time that a waterfall leaves out: where it is drawn, and the milliseconds that it begins at and takes. */
 export interface Gap { x: number; width: number; at: number; takes: number }
@@ -13,16 +15,18 @@ export interface Layout extends Boxes {
   frames: Uint32Array
   index: Index
   gaps: Gap[]
+  /** Of attempts: the boxes are not steps. */
+  spans?: Spans
 }
 
 /** arrange makes a layout. Time and memory are linear in steps and edges, but for the sorting of those that are out of order. */
-export function arrange(steps: Steps, spec: Spec): Layout {
+export function arrange(steps: Steps, spec: Spec, tries?: Tries): Layout {
+  if (spec.kind === "waterfall") return arrangeTries(steps, tries, spec.rows, spec.now, spec.past)
   const boxes: Boxes = { n: steps.n, x: new Float32Array(steps.n), y: new Float32Array(steps.n), w: new Float32Array(steps.n), h: new Float32Array(steps.n) }
   const frames = containersOf(steps)
-  const gaps = spec.kind === "waterfall" ? arrangeWaterfall(steps, boxes, spec.rows, spec.now) : []
   if (spec.kind === "fan") arrangeFan(steps, boxes, spec.parent)
   if (spec.kind === "graph") arrangeGraph(steps, boxes)
-  return { ...boxes, frames: spec.kind === "fan" ? new Uint32Array(0) : frames, index: indexOf(boxes), gaps }
+  return { ...boxes, frames: spec.kind === "fan" ? new Uint32Array(0) : frames, index: indexOf(boxes), gaps: [] }
 }
 
 /** containersOf lists the steps that others are inside of. */
@@ -34,31 +38,8 @@ export function containersOf(steps: Steps): Uint32Array {
   return Uint32Array.from(out)
 }
 
-/** rowHeight is the height of a row of a waterfall. */
-export const rowHeight = 24
-
-function arrangeWaterfall(steps: Steps, b: Boxes, rows: "packed" | "step", now: number): Gap[] {
-  const absent = codeOf(steps, "absent")
-  const shown: number[] = []
-  for (let i = 0; i < steps.n; i++) if (steps.start[i] && steps.status[i] !== absent) shown.push(i)
-  const ended = steps.states.map((s) => ["completed", "failed", "skipped", "cancelled", "timed_out"].includes(s))
-  const end = (i: number) => (ended[steps.status[i]!] ? steps.start[i]! - 1 + steps.duration[i]! : Math.max(steps.start[i]! - 1, now - steps.began))
-  let sorted = true
-  for (let k = 1; k < shown.length && sorted; k++) sorted = steps.start[shown[k - 1]!]! <= steps.start[shown[k]!]!
-  if (!sorted) shown.sort((p, q) => steps.start[p]! - steps.start[q]! || p - q)
-  const inner = new Set(containersOf(steps)) // a frame is busy as long as anything inside; alone it says nothing of idle time
-  const fold = folder(shown.filter((i) => !inner.has(i)), (i) => steps.start[i]! - 1, end)
-  shown.forEach((i, row) => {
-    b.x[i] = fold.x(steps.start[i]! - 1)
-    b.w[i] = Math.max(0.5, fold.x(end(i)) - b.x[i]!)
-    b.y[i] = (rows === "step" ? row : steps.lane[i]!) * rowHeight + 3
-    b.h[i] = rowHeight - 6
-  })
-  return fold.gaps
-}
-
-// folder maps time to x, with long times in which nothing runs drawn short: such that take more than a twelfth of the busy time.
-function folder(shown: number[], start: (i: number) => number, end: (i: number) => number) {
+/** folder maps time to x, with long times in which nothing runs drawn short: such that take more than a twelfth of the busy time. */
+export function folder(shown: number[], start: (i: number) => number, end: (i: number) => number) {
   let busy = 0
   let until = -1
   const idle: { at: number; takes: number }[] = []
@@ -79,12 +60,15 @@ function folder(shown: number[], start: (i: number) => number, end: (i: number) 
     saved += g.takes - short
   }
   const x = (t: number) => {
-    let off = 0
-    for (const g of gaps) {
-      if (t <= g.at) break
-      off += Math.min(t - g.at, g.takes) * (1 - short / g.takes)
+    let [low, high] = [0, gaps.length] // the gaps that begin before t
+    while (low < high) {
+      const mid = (low + high) >> 1
+      if (gaps[mid]!.at < t) low = mid + 1
+      else high = mid
     }
-    return t - off
+    if (low === 0) return t
+    const g = gaps[low - 1]!
+    return g.x + Math.min(1, (t - g.at) / g.takes) * g.width + Math.max(0, t - g.at - g.takes)
   }
   return { gaps, x }
 }
@@ -98,6 +82,16 @@ export function momentOf(gaps: Gap[], x: number): number {
     t += part * (g.takes - g.width)
   }
   return t
+}
+
+/** placeOf is the x of a waterfall at which a time lies. */
+export function placeOf(gaps: Gap[], t: number): number {
+  let x = t
+  for (const g of gaps) {
+    if (t <= g.at) break
+    x -= Math.min(1, (t - g.at) / g.takes) * (g.takes - g.width)
+  }
+  return x
 }
 
 /** cell is the side of a cell of a fan, with its margin. */

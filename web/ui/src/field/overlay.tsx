@@ -24,6 +24,10 @@ interface Props {
   largest?: number
   /** Written above the field for a view: a ruler, for instance. */
   above?: (view: View, width: number) => ReactNode
+  /** Written over the field for a view: names of lanes, what is outside of a time. */
+  over?: (view: View, width: number, height: number) => ReactNode
+  /** The keys of the attempts or steps that are drawn, for who does not see them. Defaults to arrow keys between steps. */
+  help?: string
   /** Elements for the boxes in view, in their own coordinates, where they are few and large enough. --k is by how much a target has to
    * be larger so that it is as large as without zoom. */
   layer?: (visible: number[]) => ReactNode
@@ -64,6 +68,8 @@ export function FieldView(p: Props) {
   const whole = useCallback(() => fit(bounds.current, size.width, size.height, p.timeline ?? false, p.largest, p.scene.beside), [size, p.timeline, p.largest, p.scene.beside])
   useEffect(() => {
     bounds.current = boundsOf(p.scene.layout)
+    const lanes = p.scene.layout.spans?.lanes
+    if (lanes?.length) bounds.current[1] = Math.min(bounds.current[1], lanes[0]!.y)
     if (size.width > 0 && !touched.current) setView(whole())
   }, [p.scene.layout, size, whole])
 
@@ -87,9 +93,10 @@ export function FieldView(p: Props) {
     const { layout } = p.scene
     if (p.selected < 0 || !view || !size.width || shown.current === p.selected || !layout.w[p.selected]) return
     shown.current = p.selected
-    const next = within(reveal(view, layout.x[p.selected]!, layout.y[p.selected]!, layout.w[p.selected]!, layout.h[p.selected]!, size.width, size.height), layout.index.bounds, size.width, size.height)
-    if (next.x !== view.x || next.y !== view.y || next.sx !== view.sx) move(() => next)
-  }, [p.selected, p.scene, view, size, move])
+    const from = touched.current ? view : whole()
+    const next = within(reveal(from, layout.x[p.selected]!, layout.y[p.selected]!, layout.w[p.selected]!, layout.h[p.selected]!, size.width, size.height), layout.index.bounds, size.width, size.height)
+    if (next.x !== from.x || next.y !== from.y || next.sx !== from.sx) move(() => next)
+  }, [p.selected, p.scene, view, size, move, whole])
 
   const elements = p.layer && view && view.sx >= 0.6 ? inside(p.scene.layout, p.scene.layout.index, view.x, view.y, view.x + size.width / view.sx, view.y + size.height / view.sy, maxElements + 1) : []
   const bare = elements.length > 0 && elements.length <= maxElements
@@ -173,9 +180,10 @@ export function FieldView(p: Props) {
   return (
     <div className="field">
       {p.above && view && p.above(view, size.width)}
-      <div ref={host} className="field-host" role="application" tabIndex={0} aria-label={`${p.label}. Arrow keys move between steps, plus and minus zoom, 0 shows everything, T shows a table`} onKeyDown={key}>
+      <div ref={host} className="field-host" role="application" tabIndex={0} aria-label={`${p.label}. ${p.help ?? "Arrow keys move between steps"}, plus and minus zoom, 0 shows everything, T shows a table`} onKeyDown={key}>
         <canvas key={String(inMemory)} ref={canvas} aria-hidden="true" />
         {bare && view && <div className="field-layer" style={{ transform: `translate(${-view.x * view.sx}px, ${-view.y * view.sy}px) scale(${view.sx})`, "--k": Math.max(1, 1 / view.sx) } as React.CSSProperties}>{p.layer!(elements)}</div>}
+        {p.over && view && size.width > 0 && p.over(view, size.width, size.height)}
         {tip && <div className="field-tip" style={{ left: Math.min(tip.x + 14, size.width - 220), top: Math.min(tip.y + 14, size.height - 60) }}>{p.tip(tip.index)}</div>}
       </div>
       <div className="field-buttons">

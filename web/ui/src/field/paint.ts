@@ -3,7 +3,7 @@ import { useEffect, useMemo, useState } from "react"
 import { lookOf } from "../states"
 import type { Paint } from "./raster"
 
-const alert = new Set(["failed", "timed_out", "running", "retrying", "waiting"])
+const alert: Record<string, number> = { failed: 2, timed_out: 2, lost: 1, running: 1, retrying: 1, waiting: 1 }
 
 /** useTheme counts the changes of colours. */
 export function useTheme(): number {
@@ -44,7 +44,8 @@ export function readPaint(states: string[]): Paint {
   const token = tokenOf
   return {
     fill: states.map((s) => (s === "absent" ? undefined : token(lookOf(s).token))),
-    loud: states.map((s) => alert.has(s)),
+    loud: states.map((s) => alert[s] ?? 0),
+    waits: { queued: token(lookOf("queued").token), backoff: token(lookOf("retrying").token) },
     ground: token("--ground"), line: token("--line-strong"), text: token("--text"), quiet: token("--quiet"), accent: token("--accent"),
     font: getComputedStyle(document.documentElement).getPropertyValue("--mono").trim(),
   }

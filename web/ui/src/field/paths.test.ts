@@ -17,18 +17,19 @@ function made(list: [number[], number, number, number][]): Steps {
   return { ...s, edges: Uint32Array.from(edges) }
 }
 
+const from = (n: number, i: number) => Uint8Array.from({ length: n }, (_, k) => (k === i ? 1 : 0))
 const marked = (m: Uint8Array) => [...m.keys()].filter((i) => m[i])
 
 // 0 → 1 (with 4 → 5 inside) → 2, and 0 → 3 → 2; 6 stands alone.
 const steps = made([[[], -1, 1, 10], [[0], -1, 11, 40], [[1, 3], -1, 51, 10], [[0], -1, 11, 5], [[], 1, 11, 10], [[4], 1, 21, 30], [[], -1, 1, 2]])
 
 test("up and down follow the edges, through what a step is inside of, and take in what is inside", () => {
-  expect(marked(related(steps, 2, "up"))).toEqual([0, 1, 2, 3, 4, 5])
-  expect(marked(related(steps, 3, "up"))).toEqual([0, 3])
-  expect(marked(related(steps, 5, "up"))).toEqual([0, 4, 5])
-  expect(marked(related(steps, 4, "down"))).toEqual([2, 4, 5])
-  expect(marked(related(steps, 0, "down"))).toEqual([0, 1, 2, 3, 4, 5])
-  expect(marked(related(steps, -1, "up"))).toEqual([])
+  expect(marked(related(steps, from(7, 2), "up"))).toEqual([0, 1, 2, 3, 4, 5])
+  expect(marked(related(steps, from(7, 3), "up"))).toEqual([0, 3])
+  expect(marked(related(steps, from(7, 5), "up"))).toEqual([0, 4, 5])
+  expect(marked(related(steps, from(7, 4), "down"))).toEqual([2, 4, 5])
+  expect(marked(related(steps, from(7, 0), "down"))).toEqual([0, 1, 2, 3, 4, 5])
+  expect(marked(related(steps, from(7, -1), "up"))).toEqual([])
 })
 
 test("the critical path is what was waited for the longest, inside too", () => {
@@ -37,8 +38,8 @@ test("the critical path is what was waited for the longest, inside too", () => {
 })
 
 test("circles end, and 200,000 steps in a row need no stack", () => {
-  expect(marked(related(made([[[1], -1, 1, 1], [[0], -1, 1, 1]]), 0, "up"))).toEqual([0, 1])
+  expect(marked(related(made([[[1], -1, 1, 1], [[0], -1, 1, 1]]), from(2, 0), "up"))).toEqual([0, 1])
   const row = made(Array.from({ length: 200_000 }, (_, i): [number[], number, number, number] => [i > 0 ? [i - 1] : [], -1, 1 + i, 1]))
-  expect(marked(related(row, 199_999, "up")).length).toBe(200_000)
+  expect(marked(related(row, from(200_000, 199_999), "up")).length).toBe(200_000)
   expect(marked(critical(row)).length).toBe(200_000)
 })

@@ -4,15 +4,16 @@ import type { Steps } from "./steps"
 export const paths = { critical: "critical path", up: "what it depends on", down: "what depends on it" } as const
 export type Path = keyof typeof paths
 
-/** related marks a step and all that it depends on (up), or all that depends on it, however far; with the steps inside them. What a step
+/** related marks some steps and all that they depend on (up), or all that depends on them, however far; with the steps inside them. What a step
  * is inside of counts as part of the way. Time and memory are linear in steps and edges. */
-export function related(steps: Steps, from: number, way: "up" | "down"): Uint8Array {
+export function related(steps: Steps, from: Uint8Array, way: "up" | "down"): Uint8Array {
   const mark = new Uint8Array(steps.n)
-  if (from < 0 || from >= steps.n) return mark
   const users = way === "down" ? usersOf(steps) : undefined
   const inside = childrenOf(steps)
   const through = new Uint8Array(steps.n) // whose edges have been followed
-  const todo = [from]
+  const around = new Uint8Array(steps.n) // so have those of what is around them
+  const todo: number[] = []
+  for (let i = 0; i < steps.n; i++) if (from[i]) todo.push(i)
   const follow = (i: number) => {
     const [first, edges] = users ?? [steps.first, steps.edges]
     for (let k = first[i]!; k < first[i + 1]!; k++) if (!through[edges[k]!]) todo.push(edges[k]!)
@@ -22,7 +23,10 @@ export function related(steps: Steps, from: number, way: "up" | "down"): Uint8Ar
     if (through[i]) continue
     through[i] = mark[i] = 1
     follow(i)
-    for (let p = steps.parent[i]!, depth = 0; p > 0 && depth < 64; p = steps.parent[p - 1]!, depth++) follow(p - 1)
+    for (let p = steps.parent[i]!, depth = 0; p > 0 && depth < 64 && !around[p - 1]; p = steps.parent[p - 1]!, depth++) {
+      around[p - 1] = 1
+      follow(p - 1)
+    }
   }
   for (let i = 0; i < steps.n; i++) if (through[i]) markInside(mark, inside, i)
   return mark

@@ -10,6 +10,10 @@ export interface Ask {
   level?: string
   q?: string
   regex?: boolean
+  /** Only lines of this attempt, and of this time, in milliseconds since 1970. */
+  attempt?: number
+  from?: number
+  to?: number
   /** The seq of a line to open at. */
   line?: number
 }
@@ -42,6 +46,11 @@ async function read(a: Ask, extra: Record<string, string>, signal?: AbortSignal)
   const query = new URLSearchParams(extra)
   if (a.step) query.set("step_id", a.step)
   if (a.level) query.set("level", a.level)
+  if (a.attempt) query.set("attempt", String(a.attempt))
+  if (a.from !== undefined && a.to !== undefined) {
+    query.set("since", new Date(a.from).toISOString())
+    query.set("until", new Date(a.to).toISOString())
+  }
   if (a.q) query.set("q", a.q)
   if (a.q && a.regex) query.set("regex", "true")
   return (await (await send(`api/v1/executions/${encodeURIComponent(a.execution)}/logs?${query}`, { signal })).json()) as Page
@@ -156,7 +165,10 @@ export function useLog(ask: Ask, live: boolean, version: number, reading: { read
       since: after ? "latest" : `${version}-${lines.at(-1)?.seq ?? 0}`, step: ask.step, level: ask.level, onLink: setConnected,
       onMessage: (m) => {
         if (m.type !== "log") return
-        waiting.push({ metadata: {}, ...m.data, seq: Number(/-(\d+)/.exec(m.seq)?.[1] ?? 0) } as Line)
+        const line = { metadata: {}, ...m.data, seq: Number(/-(\d+)/.exec(m.seq)?.[1] ?? 0) } as Line
+        const at = Date.parse(line.timestamp ?? "")
+        if ((ask.attempt && line.attempt !== ask.attempt) || (ask.from !== undefined && ask.to !== undefined && !(at >= ask.from && at < ask.to))) return
+        waiting.push(line)
         if (waiting.length > mostLines) waiting.shift()
         timer ??= setTimeout(flush, 100)
       },

@@ -7,15 +7,21 @@ import { Problem, type Schemas } from "../../api/client"
 import { complain, say } from "../../parts/Toasts"
 import { ended, lookOf } from "../../states"
 import { Names } from "../../field/names"
-import { critical, related, type Path } from "../../field/paths"
+import type { Path } from "../../field/paths"
 import { nextIn } from "../../field/steps"
 import { LogView } from "../../log/LogView"
 import { useDetail, useGraph, useLiveExecution } from "./ask"
+import { Select } from "./Select"
+import { selectText, useSelection } from "./selection"
+import { useTries } from "./tries"
+import { togglePath, type Expr } from "../../selection/parse"
+import { parseTime } from "../../log/time"
+import { TimeChip } from "../../log/TimeChip"
 import { useChanges, useThen } from "./changes"
 import { useField } from "./field"
 import { Events } from "./Events"
 import { Failure } from "./Failure"
-import { FanTab, WaterfallTab } from "./FieldTabs"
+import { FanTab } from "./FieldTabs"
 import { GraphTab } from "./GraphTab"
 import { Counts, Header } from "./Header"
 import { PageContext, tabs, type PageState, type Tab } from "./page"
@@ -23,6 +29,7 @@ import { Replay, versionOf } from "./Replay"
 import { Side } from "./Side"
 import { StepTable } from "./StepTable"
 import { Streams } from "./Streams"
+import { WaterfallTab } from "./Waterfall"
 import "./execution.css"
 
 /** Execution is the page of one execution; the beginning of an id leads to the whole. */
@@ -40,7 +47,7 @@ export default function Execution({ params }: { params: Record<string, string | 
 
 function Page({ x, tab }: { x: Schemas["ExecutionDetail"]; tab: string }) {
   const id = x.execution_id
-  const page = usePageState(x)
+  const page = usePageState(x, tab)
   const { goTo, step, live, at } = page
   useEffect(() => { document.title = `${lookOf(x.status).word} · ${x.pipeline} · Stepwell` }, [x.status, x.pipeline, tab])
   usePageKeys(page)
@@ -52,6 +59,7 @@ function Page({ x, tab }: { x: Schemas["ExecutionDetail"]; tab: string }) {
           <Link href={`/executions/${id}${step ? `?step=${encodeURIComponent(step)}` : ""}`}>← {x.pipeline}</Link>
           <h1 className="clip">{step ? <>Log of <span className="mono">{step}</span></> : "Log"}</h1>
           {step && <button type="button" className="button" data-kind="bare" onClick={() => page.select(undefined)}>all steps</button>}
+          <TimeChip />
         </header>
         <LogView key={step ?? ""} execution={id} step={step} live={!ended(x.status)} version={graph.data?.version ?? 0} started={x.started_at} onStep={(s) => page.select(s)} />
       </div>
@@ -64,10 +72,13 @@ function Page({ x, tab }: { x: Schemas["ExecutionDetail"]; tab: string }) {
         <Header />
         <Counts />
         {(x.error || x.status === "completed_with_failures") && step === undefined && at === undefined && <Failure />}
+        <div className="x-tabline">
         <nav className="tabs x-tabs" aria-label="Views">
           {tabs.filter((t) => t !== "streams" || shown === t || graph.data?.nodes.some((n) => n.kind === "stream")).map((t) => <a key={t} href={`executions/${id}/${t}`} aria-current={t === shown ? "page" : undefined} onClick={(e) => { if (!e.metaKey && !e.ctrlKey) { e.preventDefault(); goTo(t, { z: undefined }) } }}>{t}</a>)}
           <a href={`executions/${id}/log`} onClick={(e) => { if (!e.metaKey && !e.ctrlKey) { e.preventDefault(); goTo("log") } }}>log</a>
         </nav>
+        {shown !== "events" && shown !== "streams" && <Select />}
+        </div>
         <div className="x-body">
           <div className="x-main">
             {shown === "graph" && <GraphTab />}
@@ -86,7 +97,7 @@ function Page({ x, tab }: { x: Schemas["ExecutionDetail"]; tab: string }) {
   )
 }
 
-function usePageState(x: Schemas["ExecutionDetail"]): PageState {
+function usePageState(x: Schemas["ExecutionDetail"], tab: string): PageState {
   const id = x.execution_id
   const [search, setSearch] = useSearchParams()
   const [, navigate] = useLocation()
@@ -102,11 +113,11 @@ function usePageState(x: Schemas["ExecutionDetail"]): PageState {
   useEffect(() => () => names.close(), [names])
   const step = search.step
   const [index, setIndex] = useState(-1)
-  const select = useCallback((key: string | undefined) => setSearch({ step: key, line: undefined }, { push: true }), [setSearch])
-  const selectIndex = useCallback((i: number) => {
+  const select = useCallback((key: string | undefined) => setSearch({ step: key, line: undefined, attempt: undefined }, { push: true }), [setSearch])
+  const selectIndex = useCallback((i: number, attempt?: string) => {
     setIndex(i)
-    names.find(i).then((s) => { if (s) select(s.step_id) }, complain)
-  }, [names, select])
+    names.find(i).then((s) => { if (s) setSearch({ step: s.step_id, line: undefined, attempt }, { push: true }) }, complain)
+  }, [names, setSearch])
   useEffect(() => {
     if (step === undefined) {
       setIndex(-1)
@@ -119,18 +130,14 @@ function usePageState(x: Schemas["ExecutionDetail"]): PageState {
   const goTo = useCallback((tab: Tab | "log", change: Search = {}) => {
     navigate(`/executions/${id}/${tab}${formatSearch({ ...parseSearch(window.location.search), ...change })}`)
   }, [navigate, id])
-  const states = useMemo(() => search.state?.split(",").filter(Boolean) ?? [], [search.state])
-  const path = search.path
-  const marks = useMemo(() => {
-    if (!field.steps) return undefined
-    if (path === "critical") return critical(field.steps)
-    return (path === "up" || path === "down") && index >= 0 ? related(field.steps, index, path) : undefined
-  }, [field.steps, path, index])
-  return { id, x, live, field, names, at, moment, move, replay: changes.failed ? undefined : changes.replay, unfolded: changes.failed, search, setSearch, step, index, select, selectIndex, states, marks, goTo }
+  const selection = useSelection(id, search, field.steps, tab === "table" && search.of !== undefined)
+  const time = useMemo(() => parseTime(search), [search.from, search.to])
+  const tries = useTries(id, field, tab === "waterfall" || (tab === "table" && time !== undefined))
+  return { id, x, live, field, names, at, moment, move, replay: changes.failed ? undefined : changes.replay, unfolded: changes.failed, search, setSearch, step, index, select, selectIndex, selection, time, tries, goTo }
 }
 
 function usePageKeys(page: PageState) {
-  const { field, index, selectIndex, select, setSearch, goTo, step, search } = page
+  const { field, index, selectIndex, select, setSearch, goTo, step, selection } = page
   const before = useRef("graph")
   const jump = (by: 1 | -1, wanted: (state: string) => boolean, none: string) => {
     if (!field.steps) return
@@ -140,7 +147,11 @@ function usePageKeys(page: PageState) {
   }
   const lost = (s: string) => s === "failed" || s === "timed_out"
   const there = (s: string) => s !== "absent"
-  const along = (path: Path) => (path !== "critical" && step === undefined ? say("Choose a step first.") : setSearch({ path: search.path === path ? undefined : path }))
+  const along = (path: Path) => {
+    if (path !== "critical" && step === undefined) return say("Choose a step first.")
+    const part: Expr = path === "critical" ? { kind: "critical" } : { kind: "flow", up: path === "up", down: path === "down", of: { kind: "match", field: "step", pattern: step! } }
+    setSearch(selectText(togglePath(selection.text, part)))
+  }
   useKeys([
     { keys: "c", does: "The critical path, and all", act: () => along("critical") },
     { keys: "u", does: "What the step depends on, and all", act: () => along("up") },
@@ -161,7 +172,7 @@ function usePageKeys(page: PageState) {
       why?.setAttribute("tabindex", "-1")
       why?.focus()
     } },
-    { keys: "Escape", does: "Close the step, or the filter", act: () => (step !== undefined ? select(undefined) : search.state || search.path ? setSearch({ state: undefined, path: undefined }) : undefined) },
+    { keys: "Escape", does: "Close the step, or the filter", act: () => (step !== undefined ? select(undefined) : selection.text ? setSearch(selectText(undefined)) : undefined) },
     ...(["graph", "waterfall", "fan", "table", "events"] as const).map((tab, i) => ({ keys: String(i + 1), does: `Show ${tab}`, act: () => goTo(tab, { z: undefined }) })),
   ])
 }

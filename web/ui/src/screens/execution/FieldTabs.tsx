@@ -10,30 +10,24 @@ import { useGraph } from "./ask"
 import { useLayout } from "./field"
 import { colours, type ColourBy } from "./colours"
 import { usePage } from "./page"
-import { Ruler } from "./Ruler"
 
 /** AllSteps is the field in one of its layouts, with what is selected and filtered. */
 export function AllSteps({ spec, label, by = "state" }: { spec: Spec; label: string; by?: ColourBy }) {
-  const { field, names, index, selectIndex, select, states, marks } = usePage()
+  const { field, names, index, selectIndex, select, selection } = usePage()
   const { steps } = field
   const layout = useLayout(field, spec)
   const statePaint = usePaint(steps?.states ?? [])
-  const filter = states.join()
-  const dim = useMemo(() => {
-    if (!steps || (!filter && !marks)) return undefined
-    const ok = steps.states.map((s) => !filter || filter.split(",").includes(s))
-    return Uint8Array.from(steps.status, (s, i) => (ok[s] && (!marks || marks[i]) ? 0 : 1))
-  }, [steps, filter, marks])
+  const { mask } = selection
+  const dim = useMemo(() => mask?.map((v) => 1 - v), [mask])
   const coloured = useMemo(() => (steps && by !== "state" ? colours(steps, by, statePaint) : undefined), [steps, by, statePaint])
-  const scene = useMemo(() => steps && layout && { layout, status: coloured?.values ?? steps.status, dim, beside: spec.kind === "waterfall" && spec.rows === "step", ...(spec.kind === "graph" ? { first: steps.first, edges: steps.edges } : {}) }, [steps, layout, coloured, dim, spec])
+  const scene = useMemo(() => steps && layout && { layout, status: coloured?.values ?? steps.status, dim, ...(spec.kind === "graph" ? { first: steps.first, edges: steps.edges } : {}) }, [steps, layout, coloured, dim, spec])
   if (field.problem && !steps) return <ProblemBox problem={field.problem} />
   if (!steps || !scene) return <Skeleton lines={8} />
-  if (!scene.layout.w.some((w) => w > 0)) return <p className="empty">{spec.kind === "waterfall" ? "No step has started yet." : "There are no steps here yet."}</p>
+  if (!scene.layout.w.some((w) => w > 0)) return <p className="empty">There are no steps here yet.</p>
   return (
     <FieldView
-      key={spec.kind} label={label} scene={scene} paint={coloured?.paint ?? statePaint} states={steps.states} names={names} selected={index} cards={spec.kind === "graph"} timeline={spec.kind === "waterfall"} largest={spec.kind === "fan" ? 2 : 1}
+      key={spec.kind} label={label} scene={scene} paint={coloured?.paint ?? statePaint} states={steps.states} names={names} selected={index} cards={spec.kind === "graph"} largest={spec.kind === "fan" ? 2 : 1}
       onSelect={(i) => (i < 0 ? select(undefined) : selectIndex(i))}
-      above={spec.kind === "waterfall" ? (view, width) => <Ruler view={view} width={width} gaps={scene.layout.gaps} /> : undefined}
       tip={(i) => <StepTip index={i} />}
     />
   )
@@ -49,30 +43,6 @@ function StepTip({ index: i }: { index: number }) {
       <div>{lookOf(state).word}{steps.attempt[i]! > 1 ? `, attempt ${steps.attempt[i]}` : ""}</div>
       {steps.start[i]! > 0 && <div>{ended(state) ? formatDuration(steps.duration[i]! / 1000) : `since ${formatDuration(((steps.at ?? Date.now()) - steps.began - steps.start[i]!) / 1000)}`}</div>}
     </>
-  )
-}
-
-/** WaterfallTab is what ran when. */
-export function WaterfallTab() {
-  const { field, search, setSearch, live, x } = usePage()
-  const few = (field.steps?.n ?? 0) <= 300
-  const rows = search.rows === "step" || (search.rows !== "packed" && few) ? "step" : "packed"
-  const [now, setNow] = useState(Date.now)
-  useEffect(() => { setNow(Date.now()) }, [live.beat])
-  const over = ended(x.status)
-  const then = field.steps?.at
-  const spec = useMemo<Spec>(() => ({ kind: "waterfall", rows, now: then ?? (over ? 0 : now) }), [rows, over, now, then])
-  return (
-    <div className="x-view">
-      <div className="x-tools">
-        <div className="row" role="group" aria-label="Rows of the waterfall">
-          <button type="button" className="button" aria-pressed={rows === "step"} onClick={() => setSearch({ rows: "step", z: undefined })}>A row a step</button>
-          <button type="button" className="button" aria-pressed={rows === "packed"} onClick={() => setSearch({ rows: "packed", z: undefined })}>Packed</button>
-        </div>
-        <span className="quiet x-wide">{rows === "step" ? "The wheel scrolls, with Ctrl it zooms time." : "The wheel zooms time, with Ctrl both directions."} Long idle times are drawn short.</span>
-      </div>
-      <AllSteps key={rows} spec={spec} label="Waterfall" />
-    </div>
   )
 }
 

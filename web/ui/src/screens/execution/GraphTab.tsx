@@ -9,13 +9,14 @@ import { useGraph } from "./ask"
 import { AllSteps } from "./FieldTabs"
 import { usePage } from "./page"
 import { sceneOf, stateOf, type Node } from "./pseudo"
+import { around } from "./selection"
 
 /** What has steps of its own inside. The iterations of one action are shown as a fan; that action the step says. */
 const inside = (n: Node, action: string | undefined) => n.kind === "group" || n.kind === "pipeline" || (n.kind === "for_each" && action === "")
 
 /** GraphTab is the plan with how it stands: every group is one node with counts until it is expanded. */
 export function GraphTab() {
-  const { id, x, at, search, setSearch, field, step, select, selectIndex, names, states: filter, goTo } = usePage()
+  const { id, x, at, search, setSearch, field, step, select, selectIndex, names, goTo } = usePage()
   const expand = useMemo(() => search.x?.split(",").filter(Boolean) ?? [], [search.x])
   const graph = useGraph(id, expand, at)
   const all = search.all === "1"
@@ -24,7 +25,7 @@ export function GraphTab() {
     const known = names.get(node.index)?.step_id
     if (node.index < 0) {
       if (node.kind === "cluster") setSearch({ all: "1" }, { push: true })
-      else goTo("table", { of: node.id })
+      else goTo("table", { of: node.id, z: undefined })
     } else if (known) select(known)
     else if (!node.parent) select(node.id)
     else selectIndex(node.index)
@@ -41,7 +42,7 @@ export function GraphTab() {
       </div>
       {all ? <AllSteps spec={{ kind: "graph" }} label="Graph of all steps" /> : (
         <Loaded of={graph} lines={8}>
-          {(g) => <Graph key={x.execution_id} nodes={g.nodes} now={g.as_of && Date.parse(g.as_of.at!)} expanded={expand} chosen={step} filter={filter} onToggle={toggle} onOpen={open} onFan={(node) => goTo("fan", { of: node.id })} />}
+          {(g) => <Graph key={x.execution_id} nodes={g.nodes} now={g.as_of && Date.parse(g.as_of.at!)} expanded={expand} chosen={step} onToggle={toggle} onOpen={open} onFan={(node) => goTo("fan", { of: node.id })} />}
         </Loaded>
       )}
     </div>
@@ -54,21 +55,23 @@ interface Props {
   now: number | undefined
   expanded: string[]
   chosen: string | undefined
-  filter: string[]
   onToggle: (node: string) => void
   onOpen: (node: Node) => void
   onFan: (node: Node) => void
 }
 
-function Graph({ nodes, now, expanded, chosen, filter, onToggle, onOpen, onFan }: Props) {
-  const { names, marks } = usePage()
+function Graph({ nodes, now, expanded, chosen, onToggle, onOpen, onFan }: Props) {
+  const { names, selection, field } = usePage()
   const scene = useMemo(() => sceneOf(nodes), [nodes])
   const paint = usePaint(scene.states)
   useSyncExternalStore(names.onChange, names.revision)
   useEffect(() => names.want(nodes.filter((n) => n.kind === "for_each" && n.index >= 0).map((n) => n.index)), [nodes, names])
   const actionOf = (n: Node) => { const s = names.get(n.index); return s && (s.action ?? "") }
   const at = nodes.findIndex((n) => n.id === chosen || (chosen !== undefined && names.get(n.index)?.step_id === chosen))
-  const dim = useMemo(() => filter.length === 0 && !marks ? undefined : Uint8Array.from(nodes, (n) => ((filter.length === 0 || filter.some((s) => n.states[s] || n.status === s)) && (!marks || n.index < 0 || marks[n.index]) ? 0 : 1)), [nodes, filter, marks])
+  const { mask, states } = selection
+  const near = useMemo(() => (mask && field.steps ? around(mask, field.steps) : undefined), [mask, field.steps])
+  // What has no step yet, and everything before the steps are there, can only be told by its states.
+  const dim = useMemo(() => (near || states ? Uint8Array.from(nodes, (n) => ((near && n.index >= 0 ? near[n.index] : !states || states.some((s) => n.states[s] || n.status === s)) ? 0 : 1)) : undefined), [nodes, near, states?.join()])
   const drawn = useMemo(() => ({ layout: scene.layout, status: scene.steps.status, first: scene.steps.first, edges: scene.steps.edges, dim }), [scene, dim])
   const frames = useMemo(() => new Set(scene.layout.frames), [scene])
   const named = useMemo(() => ({ ...silent, get: (i: number) => nodes[i] && { step_id: nameOf(nodes[i]) } }), [nodes])

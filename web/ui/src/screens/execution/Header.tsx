@@ -3,11 +3,13 @@ import { formatCount, shortID } from "../../format"
 import { Ago, Took, useNow } from "../../parts/Time"
 import { StateMark, StateWord } from "../../parts/State"
 import { byImportance, ended, lookOf } from "../../states"
-import { paths, type Path } from "../../field/paths"
+import { paths } from "../../field/paths"
+import { parts, pathOf, statesOf, togglePath, toggleState } from "../../selection/parse"
 import { countStates } from "../../field/steps"
 import { Actions } from "./Actions"
 import { useGraph } from "./ask"
 import { usePage } from "./page"
+import { selectText } from "./selection"
 
 /** Header says what the execution is, how it stands, and what can be done. */
 export function Header() {
@@ -42,7 +44,10 @@ export function Header() {
 
 /** Counts are the steps by state; each is a filter. */
 export function Counts() {
-  const { id, x, at, field, states, search, marks, setSearch } = usePage()
+  const { id, x, at, field, selection, setSearch } = usePage()
+  const all = parts(selection.expr)
+  const states = all.map(statesOf).find((s) => s) ?? []
+  const path = all.map(pathOf).find((p) => p)
   const graph = useGraph(id, [], at)
   const counts: Record<string, number> = {}
   if (field.steps) Object.assign(counts, countStates(field.steps))
@@ -50,7 +55,7 @@ export function Counts() {
   const shown = Object.keys(counts).sort(byImportance)
   const total = shown.reduce((sum, s) => sum + counts[s]!, 0)
   const done = shown.filter(ended).reduce((sum, s) => sum + counts[s]!, 0)
-  const toggle = (state: string) => setSearch({ state: (states.includes(state) ? states.filter((s) => s !== state) : [...states, state]).join(",") })
+  const toggle = (state: string) => setSearch(selectText(toggleState(selection.text, state)))
   return (
     <div className="x-counts" role="group" aria-label="Steps by state">
       <span className="x-total">{formatCount(done)}<span className="quiet"> / {formatCount(total)}</span></span>
@@ -59,8 +64,8 @@ export function Counts() {
           <StateMark state={s} /> {formatCount(counts[s]!)} <span className="x-word">{lookOf(s).word}</span>
         </button>
       ))}
-      {states.length > 0 && <button type="button" className="button" data-kind="bare" onClick={() => setSearch({ state: undefined })}>all states</button>}
-      {marks && <button type="button" className="button" aria-pressed="true" onClick={() => setSearch({ path: undefined })}>{paths[search.path as Path]} ✕</button>}
+      {states.length > 0 && <button type="button" className="button" data-kind="bare" onClick={() => setSearch(selectText(states.reduce<string | undefined>((text, s) => toggleState(text, s), selection.text)))}>all states</button>}
+      {path && <button type="button" className="button" aria-pressed="true" onClick={() => setSearch(selectText(togglePath(selection.text, undefined)))}>{paths[path]} ✕</button>}
       {x.held && <span className="note" data-kind="warn">{x.held}</span>}
       {x.breached && <span className="x-late">takes longer than its {x.breached === "maximum" ? "maximum" : "expected"} duration</span>}
       {x.abandoned > 0 && <span className="quiet">{x.abandoned} still to be stopped outside</span>}

@@ -1,6 +1,6 @@
 import { Fragment } from "react"
 import { Link } from "wouter"
-import { useAsk, data, api, type Schemas } from "../../api/client"
+import type { Schemas } from "../../api/client"
 import { formatBytes, formatCount, formatDuration } from "../../format"
 import { Loaded } from "../../parts/Loading"
 import { Moment, Took } from "../../parts/Time"
@@ -9,6 +9,8 @@ import { ended } from "../../states"
 import type { Named } from "../../field/names"
 import { LogView } from "../../log/LogView"
 import { useGraph, useStep } from "./ask"
+import { parseTry } from "../../field/tries"
+import { AttemptFacts, Attempts } from "./Attempts"
 import { usePage } from "./page"
 import { Why } from "./Why"
 
@@ -22,6 +24,7 @@ export function Side({ step: key }: { step: string }) {
   const { id, x, at, search, setSearch, select, selectIndex, names } = usePage()
   const step = useStep(id, key, at)
   const graph = useGraph(id, [])
+  const attempt = parseTry(search.attempt)
   const shown = parts.find((p) => p === search.side) ?? "log"
   return (
     <aside className="x-side" aria-label={`Step ${key}`}>
@@ -33,12 +36,13 @@ export function Side({ step: key }: { step: string }) {
         {(s) => s === null ? <p className="note">There is no step {key}: what it is part of has not begun, or did not run.</p> : (
           <>
             <Facts of={s} onParent={() => s.parent && void names.locate(s.parent).then((i) => (i >= 0 ? selectIndex(i) : select(s.parent)))} />
+            {attempt && <AttemptFacts step={key} attempt={attempt} />}
             <Why of={s} state={s.status} />
             <div className="tabs" role="group" aria-label="Of this step">
               {parts.map((p) => <button key={p} type="button" aria-pressed={p === shown} className="x-tab" onClick={() => setSearch({ side: p })}>{p}</button>)}
             </div>
             {shown === "log" && <>
-              <LogView key={key} execution={id} step={key} live={!ended(x.status)} version={graph.data?.version ?? 0} started={x.started_at} />
+              <LogView key={`${key} ${attempt?.number}`} execution={id} step={key} attempt={attempt?.number} live={!ended(x.status)} version={graph.data?.version ?? 0} started={x.started_at} />
               <Link className="x-more" href={`/executions/${id}/log?step=${encodeURIComponent(key)}`}>Log on its own page</Link>
             </>}
             {shown === "params" && <Value of={s.params} none={at !== undefined ? ofNow : "Its parameters are those of the definition, or it has none."} />}
@@ -92,48 +96,5 @@ function Value({ of: value, none }: { of: unknown; none: string }) {
       <pre tabIndex={0} aria-label="Value">{text.slice(0, most)}</pre>
       {text.length > most && <p className="quiet">{formatBytes(text.length)} in all; the first {formatBytes(most)} are shown. Copy has everything.</p>}
     </div>
-  )
-}
-
-/** Attempts are when each was queued, began and ended, where, and how. */
-function Attempts({ of: s }: { of: Named }) {
-  const { id } = usePage()
-  const list = useAsk(["execution", id, "live", "attempts", s.step_id], () => data(api.GET("/api/v1/executions/{execution_id}/attempts", { params: { path: { execution_id: id }, query: { step: s.step_id, limit: 1000 } } })))
-  return (
-    <Loaded of={list}>
-      {({ attempts, next_cursor: more }) => (
-        <>
-          {attempts.length > 0 && (
-            <table className="table x-attempts">
-              <thead><tr><th>#</th><th>Outcome</th><th>Queued</th><th>Waited</th><th>Ran</th><th>Worker</th></tr></thead>
-              <tbody>{attempts.map((a, i) => <AttemptRow key={i} of={a} before={attempts[i - 1]} />)}</tbody>
-            </table>
-          )}
-          {attempts.length === 0 && <p className="quiet">It has not been queued. The events say what else has happened to it.</p>}
-          {more && <p className="quiet">The first {formatCount(attempts.length)} attempts are shown.</p>}
-        </>
-      )}
-    </Loaded>
-  )
-}
-
-type Attempt = Schemas["Attempt"]
-
-const lasted = (from: string | null, to: string | null) => (from && to ? formatDuration((Date.parse(to) - Date.parse(from)) / 1000) : "")
-
-function AttemptRow({ of: a, before }: { of: Attempt; before: Attempt | undefined }) {
-  const paused = before?.ended_at && a.queued_at ? Date.parse(a.queued_at) - Date.parse(before.ended_at) : 0
-  return (
-    <>
-      <tr>
-        <td>{a.attempt}</td>
-        <td>{a.outcome === "lost" ? <span className="x-bad">lost</span> : <StateWord state={a.outcome ?? (a.started_at ? "running" : "queued")} />}{paused >= 1 && <span className="quiet"> {formatDuration(paused / 1000)} after the one before</span>}</td>
-        <td><Moment time={a.queued_at} ms /></td>
-        <td>{lasted(a.queued_at, a.started_at)}</td>
-        <td>{a.started_at && !a.ended_at ? <Took from={a.started_at} to={null} /> : lasted(a.started_at, a.ended_at)}</td>
-        <td className="mono">{a.worker_id ?? ""}{a.queue ? <span className="quiet"> {a.queue}</span> : null}</td>
-      </tr>
-      {(a.detail || a.until) && <tr><td /><td colSpan={5} className="quiet x-detail">{a.detail}{a.until && <> Goes on at <Moment time={a.until} />.</>}</td></tr>}
-    </>
   )
 }

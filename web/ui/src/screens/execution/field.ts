@@ -5,6 +5,7 @@ import { decode } from "../../field/columns"
 import { Desk } from "../../field/desk"
 import type { Layout, Spec } from "../../field/layouts"
 import { patch, type Steps } from "../../field/steps"
+import type { Tries } from "../../field/tries"
 import { reconnecting } from "./follow"
 
 const chunk = 100_000
@@ -163,7 +164,8 @@ async function fetchTables(id: string, etag: string, version: number | undefined
   return { tables, etag: tag, total }
 }
 
-async function fetchTable(path: string, etag: string): Promise<Response> {
+/** fetchTable asks for columns; with an ETag it may answer that nothing has changed. */
+export async function fetchTable(path: string, etag: string): Promise<Response> {
   if (!etag) return send(path)
   const response = await fetch(address(path), { credentials: "same-origin", headers: { "If-None-Match": etag }, cache: "no-store" }).catch(() => {
     throw new Problem(0, "unavailable", "the server does not answer")
@@ -173,19 +175,19 @@ async function fetchTable(path: string, etag: string): Promise<Response> {
 }
 
 /** useLayout arranges the steps in the worker; the last layout stays until the next one is there. */
-export function useLayout(field: FieldState, spec: Spec | undefined): Layout | undefined {
+export function useLayout(field: FieldState, spec: Spec | undefined, tries?: Tries): Layout | undefined {
   const [layout, set] = useState<{ layout: Layout; kind: string }>()
   const { steps, desk, now } = field
-  const wanted = spec && steps ? keyOf(spec, spec.kind === "waterfall" ? steps : (now ?? steps)) : ""
+  const wanted = spec && steps ? `${keyOf(spec, spec.kind === "waterfall" ? steps : (now ?? steps))} ${spec.kind === "waterfall" ? tries?.version : ""}` : ""
   useEffect(() => {
     if (!desk || !spec || !steps) return
     let stale = false
     // Graphs stay where they are while time passes. Only a waterfall is another one at every moment.
     const then = now && spec.kind === "waterfall" ? { status: steps.status, start: steps.start, duration: steps.duration } : undefined
-    desk.arrange(spec, then).then((l) => { if (!stale && l.n <= steps.n) set({ layout: l, kind: spec.kind }) }, () => { /* the desk was closed */ })
+    desk.arrange(spec, then).then((l) => { if (!stale && (l.spans || l.n <= steps.n)) set({ layout: l, kind: spec.kind }) }, () => { /* the desk was closed */ })
     return () => { stale = true }
   }, [wanted, desk])
-  return layout && spec && steps && layout.kind === spec.kind && layout.layout.n <= steps.n ? layout.layout : undefined
+  return layout && spec && steps && layout.kind === spec.kind && (layout.layout.spans || layout.layout.n <= steps.n) ? layout.layout : undefined
 }
 
 // keyOf tells layouts apart: that of a graph changes only with its steps, that of time always.

@@ -3,6 +3,10 @@ import { createContext, useContext } from "react"
 import type { Schemas } from "../../api/client"
 import type { Live } from "./ask"
 import type { FieldState } from "./field"
+import type { Problem } from "../../api/client"
+import type { Tries } from "../../field/tries"
+import type { Time } from "../../log/time"
+import type { Selection } from "./selection"
 import type { Names } from "../../field/names"
 import type { Replay } from "../../replay/replay"
 import type { Search } from "../../url"
@@ -30,11 +34,14 @@ export interface PageState {
   step: string | undefined
   index: number
   select: (key: string | undefined) => void
-  selectIndex: (index: number) => void
-  /** States that the filter leaves; empty: all. */
-  states: string[]
-  /** The steps of the path that is shown; undefined: none is. */
-  marks: Uint8Array | undefined
+  /** An attempt as nameTry writes it, of the step; without one the step alone. */
+  selectIndex: (index: number, attempt?: string) => void
+  /** What the text in the address selects. */
+  selection: Selection
+  /** The attempts; undefined: not asked for, not there yet, or they cannot be had, for the reason in problem. */
+  tries: { tries?: Tries; problem?: Problem }
+  /** The time that log and table show, in milliseconds since 1970; undefined: all. */
+  time: Time | undefined
   goTo: (tab: Tab | "log", change?: Search) => void
 }
 

@@ -167,7 +167,7 @@ function drawPrints(ctx: CanvasRenderingContext2D, v: View, ratio: number, { lay
     if (!image || image.width !== width || image.height !== height) image = ctx.createImageData(width, height)
     const out = new Uint32Array(image.data.buffer)
     out.fill(0)
-    paintPixels(out, width, height, { layout, status, dim }, at, { fill, loud: [false, true], ground: tokenOf("--ground") }, Math.round(3 * ratio))
+    paintPixels(out, width, height, { layout, status, dim }, at, { fill, loud: [0, 1], ground: tokenOf("--ground") }, Math.round(3 * ratio))
     ctx.putImageData(image, 0, 0)
     return
   }
