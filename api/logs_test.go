@@ -195,3 +195,38 @@ func (h hides) Text(_, text string) string { return strings.ReplaceAll(text, str
 func (h hides) JSON(_ string, raw []byte) []byte {
 	return []byte(strings.ReplaceAll(string(raw), string(h), "***"))
 }
+
+// TestLogOfAnAttemptAndATime: lines of one attempt, and lines up to a time, also where they are searched.
+func TestLogOfAnAttemptAndATime(t *testing.T) {
+	r := newRig(t)
+	x := r.finished("name: again\nsteps:\n  - {id: one, action: util.noop}\n")
+	row, err := r.app.Store.Execution(t.Context(), x.ID)
+	good(t, err)
+	var lines []store.LogLine
+	for i := range 30 {
+		lines = append(lines, store.LogLine{Execution: row.No, StepKey: "one", Attempt: 1 + i/10, At: x.Started.Add(time.Duration(i) * time.Millisecond), Level: "info", Message: fmt.Sprintf("line %d", i)})
+	}
+	good(t, r.app.Store.AppendLogs(t.Context(), lines))
+	at := func(i int) time.Time { return x.Started.Add(time.Duration(i) * time.Millisecond) }
+	for name, c := range map[string]struct {
+		in   api.ListLogs
+		want string
+	}{
+		"an attempt":             {api.ListLogs{Step: "one", Attempt: 2}, "10 11 12 13 14 15 16 17 18 19"},
+		"the last of an attempt": {api.ListLogs{Attempt: 2, Tail: 2}, "18 19"},
+		"a time":                 {api.ListLogs{Since: at(8), Until: at(11)}, "8 9 10"},
+		"an attempt in a time":   {api.ListLogs{Attempt: 1, Since: at(8), Until: at(11)}, "8 9"},
+		"searched in an attempt": {api.ListLogs{Attempt: 2, Query: "line 1"}, "10! 11! 12! 13! 14! 15! 16! 17! 18! 19!"},
+		"searched in a time":     {api.ListLogs{Since: at(1), Until: at(11), Query: "1"}, "1! 10!"},
+		"no such attempt":        {api.ListLogs{Attempt: 9}, ""},
+	} {
+		c.in.ExecutionPath = api.ExecutionPath{ID: x.ID}
+		got, err := r.client("viewer").Logs(t.Context(), c.in)
+		good(t, err)
+		if said(got) != c.want {
+			t.Errorf("%s: %q, want %q", name, said(got), c.want)
+		}
+	}
+	_, err = r.client("viewer").Logs(t.Context(), api.ListLogs{ExecutionPath: api.ExecutionPath{ID: x.ID}, Since: at(5), Until: at(5)})
+	want(t, err, stepwell.CodeInvalid)
+}

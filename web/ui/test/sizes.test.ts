@@ -23,7 +23,8 @@ beforeAll(async () => {
   const b = (await server.run(diamond)).execution_id
   addresses = {
     "/executions/:a/compare/:b": [`/executions/${a}/compare/${b}`],
-    "/executions/:id/:tab?": [`/executions/${a}?step=check`, ...["waterfall", "fan", "table", "events", "log"].map((tab) => `/executions/${a}/${tab}`)],
+    "/executions/:id/:tab?": [`/executions/${a}?step=check`, ...["waterfall", "fan", "table", "events", "log"].map((tab) => `/executions/${a}/${tab}`),
+      `/executions/${a}/waterfall?rows=worker&step=check&attempt=1&from=2026-01-01T00:00:00Z&to=2036-01-01T00:00:00Z`, `/executions/${a}/table?sel=${encodeURIComponent("convert[*] & (failed")}`],
     "/pipelines/:id/edit": [`/pipelines/${pipeline}/edit?step=greet`],
     "/pipelines/:id/:tab?": [`/pipelines/${pipeline}`, `/pipelines/${pipeline}/versions`, `/pipelines/${pipeline}/matrix`],
     "/schedules": ["/schedules", "/schedules?tab=calendar"],

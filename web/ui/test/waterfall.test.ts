@@ -134,6 +134,23 @@ test("a time that is dragged on the ruler filters table and log, and a chip take
   await o.close()
 })
 
+test("20,000 attempts are pixels, in every kind of rows, and one of them comes into view with its link", async () => {
+  const many = (await server.run({ name: "many", steps: [{ id: "each", action: "util.noop", for_each: { items: 20_000 } }, { id: "bad", action: "util.fail", depends_on: ["each"] }] })).execution_id
+  const o = await open(server, `/executions/${many}/waterfall?rows=worker`)
+  const { page } = o
+  await page.locator(".x-lanes span").first().waitFor()
+  for (const rows of ["By queue", "Packed", "A row a step"]) {
+    await page.getByRole("button", { name: rows }).click()
+    await page.locator("canvas[data-drawn]").waitFor()
+  }
+  await page.goto(`${server.url}/executions/${many}/waterfall?rows=step&step=${encodeURIComponent("each[19999]")}&attempt=1`)
+  await page.getByRole("complementary", { name: "Step each[19999]" }).getByRole("region", { name: "Attempt 1" }).getByText("completed").waitFor()
+  await page.getByText("each[19999], completed").waitFor()
+  await page.keyboard.press("]")
+  await page.getByText("bad, failed").waitFor()
+  await o.close()
+})
+
 test("the waterfall is right in both themes and on a phone, with an attempt and a time chosen", async () => {
   const x = await server.ask("GET", `/executions/${id}`)
   const query = `step=flaky&attempt=2&from=${encodeURIComponent(x.started_at)}&to=${encodeURIComponent(new Date(Date.parse(x.started_at) + 60_000).toISOString())}`

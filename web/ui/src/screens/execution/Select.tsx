@@ -1,4 +1,5 @@
-import { useEffect, useId, useRef, useState } from "react"
+import { useEffect, useId, useMemo, useRef, useState } from "react"
+import { countStates } from "../../field/steps"
 import { formatCount } from "../../format"
 import { useKeys as useHotkeys } from "../../keys"
 import { TimeChip } from "../../log/TimeChip"
@@ -43,7 +44,8 @@ export function Select() {
   }, [text])
   const { fault } = parse(text)
   const { mask } = selection
-  const count = mask?.reduce((sum, v) => sum + v, 0)
+  const count = useMemo(() => mask?.reduce((sum, v) => sum + v, 0), [mask])
+  const total = useMemo(() => (field.steps && mask ? Object.values(countStates(field.steps)).reduce((a, b) => a + b, 0) : 0), [field.steps, mask])
   return (
     <>
       <div className="x-select" role="search" aria-label="Selection of steps">
@@ -57,7 +59,7 @@ export function Select() {
         />
         <button type="button" className="button" aria-label="What can be selected" title="What can be selected" aria-expanded={help} onClick={() => setHelp(!help)}>?</button>
         <TimeChip />
-        <span className="quiet" role="status">{selection.waits ? "looking" : count === undefined || fault ? "" : `${formatCount(count)} of ${formatCount(field.steps?.n ?? 0)} selected`}</span>
+        <span className="quiet" role="status">{selection.waits ? "looking" : count === undefined || fault ? "" : `${formatCount(count)} of ${formatCount(total)} selected`}</span>
       </div>
       {fault && (
         <p id={id} className="note x-fault" data-kind="bad" role="alert">
