@@ -40,6 +40,7 @@ export interface Drawn {
   mode: "boxes" | "pixels"
 }
 
+const maxBoxes = 20_000 // more of them are quicker as pixels, however large they are
 const maxEdges = 6000
 const maxLabels = 500
 
@@ -47,14 +48,15 @@ const maxLabels = 500
 export function draw(ctx: CanvasRenderingContext2D, scene: Scene, view: View, paint: Paint, ratio: number): Drawn {
   const { width, height } = ctx.canvas
   const v = { x: view.x, y: view.y, sx: view.sx * ratio, sy: view.sy * ratio }
-  if (heightOf(scene.layout) * view.sy < 4 && !scene.bare) {
+  const small = heightOf(scene.layout) * view.sy < 4
+  const seen = small && !scene.bare ? [] : inside(scene.layout, scene.layout.index, v.x, v.y, v.x + width / v.sx, v.y + height / v.sy)
+  if (!scene.bare && (small || seen.length > maxBoxes)) {
     pixels(ctx, scene, v, paint, width, height, Math.round(3 * ratio))
     return { labelled: [], mode: "pixels" }
   }
   ctx.setTransform(1, 0, 0, 1, 0, 0)
   ctx.fillStyle = paint.ground
   ctx.fillRect(0, 0, width, height)
-  const seen = inside(scene.layout, scene.layout.index, v.x, v.y, v.x + width / v.sx, v.y + height / v.sy)
   const frames = new Set<number>(seen.length > 50_000 ? [] : scene.layout.frames)
   drawFrames(ctx, scene, v, paint, seen, frames)
   if (scene.edges && seen.length <= maxEdges) drawEdges(ctx, scene, v, paint, seen, ratio)
