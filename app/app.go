@@ -262,7 +262,7 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 	if err != nil {
 		return nil, err
 	}
-	outage := store.NewOutage()
+	outage := store.NewOutage(nil)
 	var written conductor.Store = a.Store
 	if o.wrap != nil {
 		written = o.wrap(written)

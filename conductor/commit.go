@@ -49,7 +49,7 @@ func (c *Conductor) commit(ctx context.Context) error {
 			end = c.o.Outage.Begin(err)
 		}
 		c.o.Log.Warn("commit failed, retrying; executions are stopped meanwhile", "error", err, "hint", stepwell.HintOf(err), "try", tries, "pause", pause)
-		last = !c.o.Stepped && !pausing(ctx, pause) // the clock stands still
+		last = !c.o.Outage.Pause(ctx, pause)
 		pause = min(2*pause, maxCommitPause)
 	}
 	return nil
@@ -95,18 +95,6 @@ func (c *Conductor) putBlob(value []byte) (ref string, err error) {
 		c.failed = fmt.Errorf("the executions stop here and can be resumed: %w", err)
 	}
 	return ref, err
-}
-
-// pausing waits, and reports whether there is time for more of it.
-func pausing(ctx context.Context, pause time.Duration) bool {
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
 }
 
 // committed reports whether the store holds this very batch although it reported a failure.

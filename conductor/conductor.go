@@ -136,7 +136,11 @@ func (o *Options) validate() error {
 		o.Secrets = noSecrets{}
 	}
 	if o.Outage == nil {
-		o.Outage = store.NewOutage()
+		var pause func(context.Context, time.Duration) bool
+		if o.Stepped { // its clock stands still
+			pause = func(context.Context, time.Duration) bool { return true }
+		}
+		o.Outage = store.NewOutage(pause)
 	}
 	if o.Revoke == nil {
 		o.Revoke = func(int64, int32, uint32) {}

@@ -67,7 +67,7 @@ func newCrashed(t *testing.T, fault func(sim.Passage) sim.Fate, more ...action.A
 }
 
 // live does something that is asked for from outside and lets the world go on until nothing happens any more. Each time that the
-// process has died another one takes over, and what was asked for is asked for again.
+// process has died another one takes over, and what was asked for, or was refused for now, is asked for again.
 func (r *crashed) live(ask func() error) {
 	r.t.Helper()
 	for lives := 0; ; lives++ {
@@ -85,7 +85,7 @@ func (r *crashed) live(ask func() error) {
 		if err == nil {
 			return
 		}
-		if !errors.Is(err, sim.ErrKilled) || lives >= 20 {
+		if !errors.Is(err, sim.ErrKilled) && !store.IsAway(err) || lives >= 20 {
 			r.t.Fatal(err)
 		}
 	}

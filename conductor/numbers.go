@@ -28,7 +28,7 @@ func (c *Conductor) takeNumber(ctx context.Context) (int64, error) {
 		if n.next == n.end && n.spare > 0 {
 			n.next, n.end, n.spare = n.spare, n.spare+numberBlock, 0
 		}
-		if n.spare == 0 && n.fetched == nil && n.end-n.next <= numberBlock/2 && !c.hasStopped() {
+		if n.spare == 0 && n.fetched == nil && n.end-n.next <= numberBlock/2 && !c.Stopped() {
 			n.fetched = make(chan struct{})
 			n.fetching.Go(c.fetchNumbers)
 		}

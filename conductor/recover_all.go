@@ -56,7 +56,7 @@ func (c *Conductor) recoverList(ctx context.Context) error {
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
-		case c.hasStopped():
+		case c.Stopped():
 			return c.stopped()
 		case len(list) < claimBatch:
 			return nil
@@ -117,7 +117,7 @@ func (c *Conductor) recoverBatch(ctx context.Context, list []store.Execution) {
 	_ = rest.Wait() // none returns an error
 }
 
-func (c *Conductor) ending(ctx context.Context) bool { return ctx.Err() != nil || c.hasStopped() }
+func (c *Conductor) ending(ctx context.Context) bool { return ctx.Err() != nil || c.Stopped() }
 
 // replayAll folds the logs of a batch: one reader, and a goroutine for each execution, a few at once. Afterwards
 // refused has the errors; an execution not read to its end has an earlier version than its row.

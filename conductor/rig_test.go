@@ -93,7 +93,7 @@ func newRig(t *testing.T, b build) *rig {
 	if b.blobs != nil {
 		blobs = b.blobs(blobs)
 	}
-	log, outage := slog.New(r.log), store.NewOutage()
+	log, outage := slog.New(r.log), store.NewOutage(nil)
 	options := conductor.Options{Store: r.faulty, Queue: q, Blobs: blobs, Outage: outage, Catalog: registry, Observe: b.observe,
 		Limits: conductor.Limits{Window: b.window}, Log: log, Revoke: func(run int64, idx int32, epoch uint32) { r.pool.Revoke(run, idx, epoch) }}
 	if b.set != nil {

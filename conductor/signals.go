@@ -71,8 +71,11 @@ func (c *Conductor) Signal(ctx context.Context, s store.Signal) (fresh, delivere
 			return false, false, err
 		}
 	}
-	if fresh, err = c.o.Store.PutSignal(ctx, s); err != nil || !fresh {
+	if fresh, err = c.o.Store.PutSignal(ctx, s); err != nil {
 		return fresh, false, err
+	}
+	if !fresh { // the store may have refused it although it had stored it: then no step has got it
+		return false, false, c.Deliver(ctx, []string{s.Key})
 	}
 	c.o.Signalled(ctx, s)
 	var took bool // the loop's until it answers

@@ -73,7 +73,7 @@ func (c *Conductor) start(ctx context.Context, req Request) (string, error) {
 	if err = checkSize(&ev); err == nil {
 		err = c.ask(ctx, item{run: l.run.No, on: l, ev: ev, size: eventSize(&ev)})
 	}
-	if err != nil && ctx.Err() == nil && !c.hasStopped() { // refused
+	if err != nil && ctx.Err() == nil && !c.Stopped() { // refused
 		c.release(req.Key, req.claim)
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -177,7 +177,8 @@ func (c *Conductor) concur(ctx context.Context, id string, req *Request, params,
 	return c.recovery(ctx)
 }
 
-func (c *Conductor) hasStopped() bool {
+// Stopped reports whether nothing is decided any more: Run or End has returned, or the store has failed for good.
+func (c *Conductor) Stopped() bool {
 	select {
 	case <-c.stop:
 		return true

@@ -19,7 +19,7 @@ const Idle = time.Duration(math.MaxInt64)
 func (c *Conductor) Turn(ctx context.Context) (idle time.Duration, err error) {
 	c.stepping.Lock()
 	defer c.stepping.Unlock()
-	if c.hasStopped() {
+	if c.Stopped() {
 		return Idle, c.stopped()
 	}
 	c.ctx = ctx
@@ -35,6 +35,20 @@ func (c *Conductor) Turn(ctx context.Context) (idle time.Duration, err error) {
 	}
 	c.flushLines()
 	return c.next(), nil
+}
+
+// End ends a conductor that is Stepped, in order: what was asked for is done, and log lines are stored. It decides nothing more then.
+func (c *Conductor) End(ctx context.Context) error {
+	c.stepping.Lock()
+	defer c.stepping.Unlock()
+	if c.Stopped() {
+		return c.stopped()
+	}
+	c.ctx = ctx
+	err := c.turns(ctx, c.inbox.close(errStopped), nil)
+	c.flushLines()
+	c.shut(err)
+	return err
 }
 
 // next is how long until the loop has work by itself.

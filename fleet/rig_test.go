@@ -84,7 +84,7 @@ func newMember(ctx context.Context, url string, p parts) (m *member, err error) 
 	if err := registry.Add(append(p.actions, echo())...); err != nil {
 		return nil, err
 	}
-	q, outage := &queue.Memory{}, store.NewOutage()
+	q, outage := &queue.Memory{}, store.NewOutage(nil)
 	executions := m.node.Executions(m.store)
 	if p.store != nil {
 		executions = p.store(executions)

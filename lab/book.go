@@ -61,7 +61,7 @@ type page struct {
 	ends     map[attempt]int // kinds
 	running  map[attempt]bool
 	started  map[int32][]uint32 // attempts of steps that must not run twice
-	memos    map[memo]bool
+	memos    map[memo]string
 	status   map[int32]stepwell.StepStatus // in the rows
 	boot     int                           // that has taken it up
 }
@@ -95,7 +95,7 @@ func (b *book) page(run int64) *page {
 	p := b.pages[run]
 	if p == nil {
 		p = &page{times: map[int64]bool{}, credit: map[int32]int{}, epochs: map[int32][]uint32{}, ends: map[attempt]int{}, running: map[attempt]bool{},
-			started: map[int32][]uint32{}, memos: map[memo]bool{}, status: map[int32]stepwell.StepStatus{}}
+			started: map[int32][]uint32{}, memos: map[memo]string{}, status: map[int32]stepwell.StepStatus{}}
 		b.pages[run] = p
 	}
 	return p
@@ -136,11 +136,11 @@ func (b *book) trace(t *sim.Trace) {
 	case sim.Signalled:
 		b.signals[t.Key]++
 	case sim.Remembered:
-		if m := (memo{t.Idx, t.Key}); p.memos[m] {
+		m := memo{t.Idx, t.Key}
+		if before, known := p.memos[m]; known && before != string(t.Value) { // the same again is harmless: the store had refused it
 			b.breaks(ruleMemos, "the memo %q of step %d was made again", t.Key, t.Idx)
-		} else {
-			p.memos[m] = true
 		}
+		p.memos[m] = string(t.Value)
 	}
 }
 

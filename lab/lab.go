@@ -11,8 +11,10 @@ package lab
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,6 +34,8 @@ type Options struct {
 	Seed uint64
 	// Orders and Pairs are how many orders, and how many pairs of faults, are tried. Default to 200.
 	Orders, Pairs int
+	// Seconds is how many runs have a second crash during the recovery from a first one. Defaults to 100.
+	Seconds int
 	// Workers is how many runs go on at once. Defaults to the number of processors.
 	Workers int
 	// Replay is the name of the only schedule to run. Defaults to searching.
@@ -58,6 +62,9 @@ func New(o Options) (*Lab, error) {
 	}
 	if o.Pairs <= 0 {
 		o.Pairs = 200
+	}
+	if o.Seconds <= 0 {
+		o.Seconds = 100
 	}
 	if o.Workers <= 0 {
 		o.Workers = runtime.GOMAXPROCS(0)
@@ -87,34 +94,65 @@ type experiment struct {
 	t        *scenario.Test
 	calm     *scenario.Played
 	passages []sim.Passage
+	end      time.Time
 }
 
 // Run disturbs one test. The error is that of a test that cannot be run undisturbed, or of ctx.
-func (l *Lab) Run(ctx context.Context, t *scenario.Test) (*Result, error) {
+func (l *Lab) Run(ctx context.Context, t *scenario.Test) (res *Result, err error) {
 	if t.Pipeline == "" {
 		return nil, stepwell.Invalid("leave it out with --run", "%q is the test of a schedule: nothing is run", t.Name)
 	}
 	x := &experiment{Lab: l, t: t}
+	x.end = time.Now().Add(l.o.Budget)
 	first, err := x.undisturbed(ctx)
 	if err != nil {
 		return nil, err
 	}
-	res := &Result{File: t.File, Line: t.Pos.Line, Name: t.Name, Pipeline: t.Pipeline, Runs: 1, Outcome: x.calm.Execution.Status.String()}
-	todo := x.search()
+	defer func() { err = errors.Join(err, x.calm.World.Close()) }()
+	res = &Result{File: t.File, Line: t.Pos.Line, Name: t.Name, Pipeline: t.Pipeline, Runs: 1, Outcome: x.calm.Execution.Status.String()}
+	res.add(schedule{}, first, x.calm)
 	if l.o.Replay != "" {
-		one, err := parseSchedule(l.o.Replay)
-		if err != nil {
-			return nil, err
-		}
-		todo = []schedule{one}
+		err = x.replay(ctx, res)
 	} else {
-		_, res.Points = singles(x.passages)
+		err = x.find(ctx, res)
 	}
+	res.conclude(x.calm)
+	return res, err
+}
+
+// replay runs the one schedule that is asked for.
+func (x *experiment) replay(ctx context.Context, res *Result) error {
+	one, err := parseSchedule(x.o.Replay)
+	if err != nil {
+		return err
+	}
+	verdicts, err := x.take(ctx, res, []schedule{one})
+	if err == nil && verdicts[0] != nil {
+		res.Story = verdicts[0].story
+	}
+	return err
+}
+
+// find searches.
+func (x *experiment) find(ctx context.Context, res *Result) error {
+	todo := x.search()
+	_, res.Points = singles(x.passages)
+	verdicts, err := x.take(ctx, res, todo)
+	if err == nil {
+		_, err = x.take(ctx, res, x.seconds(todo, verdicts))
+	}
+	if err == nil {
+		err = x.shorten(ctx, res)
+	}
+	return err
+}
+
+// take runs schedules and takes their verdicts in.
+func (x *experiment) take(ctx context.Context, res *Result, todo []schedule) ([]*verdict, error) {
 	verdicts, err := x.all(ctx, todo)
 	if err != nil {
 		return nil, err
 	}
-	res.add(schedule{}, first, x.calm)
 	for i, v := range verdicts {
 		if v == nil {
 			res.Left++
@@ -124,13 +162,32 @@ func (l *Lab) Run(ctx context.Context, t *scenario.Test) (*Result, error) {
 		res.count(todo[i])
 		res.add(todo[i], v, x.calm)
 	}
-	if l.o.Replay == "" {
-		err = x.shorten(ctx, res)
-	} else if v := verdicts[0]; v != nil {
-		res.Story = v.story
+	return verdicts, nil
+}
+
+// maxSecond is how many of the first passages after a death are those of the recovery.
+const maxSecond = 8
+
+// seconds are schedules in which the process dies again while it recovers: evenly of all first deaths, and of what passes after them.
+func (x *experiment) seconds(todo []schedule, verdicts []*verdict) (list []schedule) {
+	for i, v := range verdicts {
+		if v == nil || !todo[i].crash() {
+			continue
+		}
+		for _, p := range v.after {
+			if slices.ContainsFunc(sim.Fates, func(at sim.FatesOf) bool { return at.Point == p.Point }) {
+				list = append(list, schedule{faults: []fault{todo[i].faults[0], {p, sim.Dies}}, second: true})
+			}
+		}
 	}
-	res.conclude(x.calm)
-	return res, err
+	if most := x.o.Seconds; len(list) > most {
+		some := make([]schedule, most)
+		for i := range some {
+			some[i] = list[i*len(list)/most]
+		}
+		list = some
+	}
+	return list
 }
 
 // undisturbed runs the test as it is, and notes what passes each point.
@@ -144,7 +201,7 @@ func (x *experiment) undisturbed(ctx context.Context) (*verdict, error) {
 	if err != nil {
 		return nil, err
 	}
-	return judge(ctx, b, x.calm, x.calm)
+	return judge(ctx, b, schedule{}, x.calm, x.calm)
 }
 
 // search is what is tried, in order.
@@ -176,7 +233,7 @@ func (x *experiment) all(ctx context.Context, todo []schedule) ([]*verdict, erro
 	defer stop()
 	var next, late atomic.Int64
 	var failed atomic.Pointer[error]
-	end := time.AfterFunc(x.o.Budget, func() { late.Store(1) })
+	end := time.AfterFunc(time.Until(x.end), func() { late.Store(1) })
 	defer end.Stop()
 	var all sync.WaitGroup
 	for _, r := range x.runners {
@@ -204,16 +261,26 @@ func (x *experiment) all(ctx context.Context, todo []schedule) ([]*verdict, erro
 }
 
 // run runs one schedule.
-func (x *experiment) run(ctx context.Context, r *scenario.Runner, s schedule) (*verdict, error) {
+func (x *experiment) run(ctx context.Context, r *scenario.Runner, s schedule) (v *verdict, err error) {
 	b := newBook()
-	got, err := r.Play(ctx, x.t, scenario.How{Seed: s.seed, Trace: b.trace, Calm: x.calm, Fault: s.fate})
+	var after []sim.Passage
+	got, err := r.Play(ctx, x.t, scenario.How{Seed: s.seed, Trace: b.trace, Calm: x.calm, Fault: func(p sim.Passage) sim.Fate {
+		if b.boots > 1 && len(after) < maxSecond {
+			after = append(after, p)
+		}
+		return s.fate(p)
+	}})
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
 	if err != nil {
 		return &verdict{broken: b.broken, different: "it could not be run: " + err.Error()}, nil
 	}
-	v, err := judge(ctx, b, got, x.calm)
+	defer func() { err = errors.Join(err, got.World.Close()) }()
+	v, err = judge(ctx, b, s, got, x.calm)
+	if err == nil {
+		v.after = after
+	}
 	if err == nil && x.o.Replay != "" {
 		v.story = story(ctx, got)
 	}

@@ -45,6 +45,16 @@ var mutants = []mutant{
 	{"a repeated signal is a new one", "store/memory/signal.go", "		if one.ID == x.ID {", "		if one.ID == x.ID && !on {", different},
 	{"the key of a start is not stored", "store/memory/commit.go", "			_, out.Key = s.keys[c.Create.Key]\n", "			_, out.Key = s.keys[c.Create.Key]\n			if on {\n				c.Create.Key = \"\"\n			}\n", ruleStarts},
 	{"the row of an execution is not brought up to date", "store/memory/commit.go", "	if c.Update != nil {\n", "	if c.Update != nil && !(on && c.Update.Status.Terminal()) {\n", ruleKept},
+	{"a signal that comes again is not delivered", "conductor/signals.go", "	if !fresh { // the store", "	if on && !fresh {\n		return false, false, nil\n	}\n	if !fresh { // the store", different},
+	{"outputs are given up while the blobs are away", "worker/outcome.go", "	err = a.r.o.Outage.Retry(a.process, func() (err error) {",
+		"	again := a.r.o.Outage.Retry\n	if on {\n		again = func(_ context.Context, f func() error) error { return f() }\n	}\n	err = again(a.process, func() (err error) {", different},
+	{"a recovery gives up while the blobs are away", "conductor/recover_all.go", "	err := c.o.Outage.Retry(ctx, func() error {",
+		"	again := c.o.Outage.Retry\n	if on {\n		again = func(_ context.Context, f func() error) error { return f() }\n	}\n	err := again(ctx, func() error {", different},
+	{"reports of before a change of the clock are ignored", "engine/apply.go", "	r.fx, r.now = fx, ev.At\n",
+		"	if on && ev.At < r.now {\n		return false, nil\n	}\n	r.fx, r.now = fx, ev.At\n", ruleEnds},
+	{"an orderly stop cancels what runs", "conductor/loop.go", "	c.cause = cause\n",
+		"	if on && cause == nil {\n		for _, l := range c.runs {\n			_, _ = c.tell(l, &engine.Event{Kind: engine.Cancel, At: c.now()})\n			c.touch(l)\n		}\n		_ = c.process(c.ctx, nil, nil)\n	}\n	c.cause = cause\n", different},
+	{"the process goes on while the store refuses for good", "conductor/commit.go", "		if tries++; last ||", "		if tries++; on && tries >= commitTries {\n			return nil\n		}\n		if tries++; last ||", ruleDispatch},
 	{"rows of steps are not stored", "store/memory/commit.go", "	x.rows(c)\n", "	if !on || c.Version%5 != 0 {\n		x.rows(c)\n	}\n", ruleKept},
 }
 
@@ -128,7 +138,7 @@ func buildMutants(t *testing.T) (bin string) {
 // onFor is the new text, in which on asks for the mutant.
 func onFor(m mutant) string {
 	asks := fmt.Sprintf("(mutantOn == %q)", m.name)
-	return strings.NewReplacer("if on ", "if "+asks+" ", "!on", "!"+asks, "if on{", "if "+asks+"{", "(on ", "("+asks+" ").Replace(m.new)
+	return strings.NewReplacer("if on ", "if "+asks+" ", "; on ", "; "+asks+" ", "!on", "!"+asks, "if on{", "if "+asks+"{", "(on ", "("+asks+" ").Replace(m.new)
 }
 
 // runMutant gives the rules that a mutant breaks, until the rule is among them.

@@ -52,17 +52,24 @@ type Result struct {
 	Runs   int `json:"runs"` // the undisturbed one included
 	Points int `json:"points"`
 	Left   int `json:"left"` // schedules for which no time was left
-	// Crashes, Lost, Refused and Repeated count the runs with one fault, by its kind; Orders those with none, Pairs those with two.
+	// Crashes, Stops, Lost, Refused, Repeated and Clocks count the runs with one fault, by its kind; Orders those with none, Pairs
+	// those with more, Seconds those with a crash and one more during the recovery.
 	Crashes  int `json:"crashes"`
+	Stops    int `json:"stops"`
 	Lost     int `json:"lost"`
 	Refused  int `json:"refused"`
 	Repeated int `json:"repeated"`
+	Clocks   int `json:"clocks"`
+	Seconds  int `json:"second_crashes"`
 	Orders   int `json:"orders"`
 	Pairs    int `json:"pairs"`
 
 	Findings []*Finding `json:"findings" nullable:"false"`
 	MayTwice []string   `json:"may_run_twice" nullable:"false"` // steps that did, and may
-	Story    []string   `json:"story,omitempty" nullable:"false"`
+	// Deadlines are the steps, "" for the execution, whose time was over in only one of two runs because a fault had taken time or had
+	// set the clock.
+	Deadlines []string `json:"deadlines,omitempty" nullable:"false"`
+	Story     []string `json:"story,omitempty" nullable:"false"`
 }
 
 // Worst is the worst kind of what was found; "": nothing that needs anything done.
@@ -79,16 +86,13 @@ func (r *Result) count(s schedule) {
 	switch {
 	case len(s.faults) == 0:
 		r.Orders++
+	case s.second:
+		r.Seconds++
 	case len(s.faults) > 1 || s.seed != 0:
 		r.Pairs++
-	case s.faults[0].fate == sim.Dies:
-		r.Crashes++
-	case s.faults[0].fate == sim.Lost:
-		r.Lost++
-	case s.faults[0].fate == sim.Refused:
-		r.Refused++
 	default:
-		r.Repeated++
+		*map[sim.Fate]*int{sim.Dies: &r.Crashes, sim.Emptied: &r.Crashes, sim.Stops: &r.Stops, sim.Lost: &r.Lost, sim.Refused: &r.Refused, sim.Away: &r.Refused,
+			sim.Down: &r.Refused, sim.Twice: &r.Repeated, sim.Late: &r.Repeated, sim.Forward: &r.Clocks, sim.Back: &r.Clocks}[s.faults[0].fate]++
 	}
 }
 
@@ -107,6 +111,9 @@ func (r *Result) add(s schedule, v *verdict, calm *scenario.Played) {
 	}
 	for rule, message := range v.broken {
 		find(Broken, rule, "", message)
+	}
+	if v.deadline != nil && !slices.Contains(r.Deadlines, *v.deadline) {
+		r.Deadlines = append(r.Deadlines, *v.deadline)
 	}
 	if v.different != "" {
 		find(Different, "", "", v.different)
@@ -144,6 +151,7 @@ func (r *Result) conclude(calm *scenario.Played) {
 		return cmp.Or(cmp.Compare(slices.Index(order, a.Kind), slices.Index(order, b.Kind)), cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.Step, b.Step), cmp.Compare(a.Message, b.Message))
 	})
 	slices.Sort(r.MayTwice)
+	slices.Sort(r.Deadlines)
 	r.Findings = kept
 }
 
@@ -229,6 +237,9 @@ func (r *Result) write(b *strings.Builder) {
 	if len(r.MayTwice) > 0 {
 		fmt.Fprintf(b, "  ✔ ran twice, and may: %s\n", strings.Join(r.MayTwice, ", "))
 	}
+	for _, key := range r.Deadlines {
+		fmt.Fprintf(b, "  ✔ a deadline passed in one run and not in another, because the clock was set or time was lost: %s\n", cmp.Or(key, "of the execution"))
+	}
 	if r.Left > 0 {
 		fmt.Fprintf(b, "  %d schedules were not tried: the time was over (--budget)\n", r.Left)
 	}
@@ -242,7 +253,8 @@ func (r *Result) numbers() string {
 	for _, c := range []struct {
 		n    int
 		what string
-	}{{r.Crashes, "crashes"}, {r.Lost, "lost workers"}, {r.Refused, "refusals"}, {r.Repeated, "repetitions"}, {r.Orders, "orders"}, {r.Pairs, "pairs"}} {
+	}{{r.Crashes, "crashes"}, {r.Seconds, "second crashes"}, {r.Stops, "stops"}, {r.Lost, "lost workers"}, {r.Refused, "refusals"}, {r.Repeated, "repetitions"},
+		{r.Clocks, "clock changes"}, {r.Orders, "orders"}, {r.Pairs, "pairs"}} {
 		if c.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", c.n, c.what))
 		}

@@ -21,6 +21,7 @@ type fault struct {
 type schedule struct {
 	seed   uint64
 	faults []fault
+	second bool // the second fault is chosen by what passes after the first one
 }
 
 // String is the name for --replay: dies@after-report:deploy#1+seed=7.

@@ -14,6 +14,7 @@ import (
 	"github.com/stepwell/stepwell/engine"
 	"github.com/stepwell/stepwell/expr"
 	"github.com/stepwell/stepwell/scenario"
+	"github.com/stepwell/stepwell/sim"
 )
 
 // verdict is what is said of one run.
@@ -21,12 +22,14 @@ type verdict struct {
 	broken    map[string]string // by rule
 	different string            // how the outcome differs; "": not
 	person    string            // the step that must not run twice and was cut off; "": none
+	deadline  *string           // the step whose time was over in only one of the runs, "" for the execution; nil: none
+	after     []sim.Passage     // the first ones after a death
 	twice     []string          // steps of which a call had its effect twice, without iterations
 	story     []string
 }
 
 // judge compares a run with the undisturbed one.
-func judge(ctx context.Context, b *book, got, calm *scenario.Played) (*verdict, error) {
+func judge(ctx context.Context, b *book, s schedule, got, calm *scenario.Played) (*verdict, error) {
 	if err := b.close(ctx, got); err != nil {
 		return nil, err
 	}
@@ -34,12 +37,42 @@ func judge(ctx context.Context, b *book, got, calm *scenario.Played) (*verdict, 
 	if v.person == "" {
 		v.different = difference(calm, got)
 	}
+	if v.different != "" && s.late() {
+		if v.deadline = deadline(calm, got); v.deadline != nil {
+			v.different = ""
+		}
+	}
 	if calm.Execution.Status.Terminal() && !got.Execution.Status.Terminal() {
 		b.breaks(ruleEnds, "the execution is %s when nothing happens any more", got.Execution.Status)
 	}
 	v.twice = twice(b, got)
 	return v, nil
 }
+
+// late reports whether a schedule lets deadlines pass earlier or later than undisturbed.
+func (s schedule) late() bool {
+	return slices.ContainsFunc(s.faults, func(f fault) bool { return slices.Contains([]sim.Fate{sim.Forward, sim.Back, sim.Emptied}, f.fate) })
+}
+
+// deadline is the first step whose time was over in only one of two runs, "" for the execution; nil: none.
+func deadline(calm, got *scenario.Played) *string {
+	for _, key := range calm.Keys {
+		if g := got.Steps[key]; g != nil && timedOut(g.Status, g.Error) != timedOut(calm.Steps[key].Status, calm.Steps[key].Error) {
+			return &key
+		}
+	}
+	whole := ""
+	if over(got.Execution.Failure) != over(calm.Execution.Failure) {
+		return &whole
+	}
+	return nil
+}
+
+func timedOut(status stepwell.StepStatus, f *engine.Failure) bool {
+	return status == stepwell.StepTimedOut || over(f)
+}
+
+func over(f *engine.Failure) bool { return f != nil && f.Code == stepwell.CodeTimeout }
 
 // cutOff is a step that must not run twice and failed because it was cut off, as its definition says.
 func cutOff(b *book, got, calm *scenario.Played) string {

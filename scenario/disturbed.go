@@ -58,7 +58,9 @@ func newDisturbed() disturbed {
 // Play runs the execution of a test and judges nothing. When the process dies another one takes over, and what was asked for from
 // outside meanwhile is asked for again. Calls that were cut off are repeated with the same outcome, in the time that was left, so that
 // nothing but the disturbance differs from an undisturbed run.
-func (o *Runner) Play(ctx context.Context, t *Test, how How) (*Played, error) {
+//
+// The world of what came of it stands still: whoever is done with it closes it.
+func (o *Runner) Play(ctx context.Context, t *Test, how How) (p *Played, err error) {
 	r := o.newRun(t, &how)
 	r.key = "once"
 	done, err := r.set(ctx)
@@ -66,6 +68,11 @@ func (o *Runner) Play(ctx context.Context, t *Test, how How) (*Played, error) {
 		return nil, err
 	}
 	defer done()
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, r.world.Close())
+		}
+	}()
 	if err := r.live(ctx); err != nil {
 		return nil, err
 	}
@@ -75,11 +82,19 @@ func (o *Runner) Play(ctx context.Context, t *Test, how How) (*Played, error) {
 	if err := r.readSteps(ctx); err != nil {
 		return nil, err
 	}
-	p, err := r.played()
+	p, err = r.played()
 	if err == nil {
 		p.World = r.world
 	}
 	return p, err
+}
+
+// maxRefused bounds how often something is asked for again because the store refuses it.
+const maxRefused = 20
+
+// refused reports whether who has asked for something asks again, since the store has refused it for now.
+func (r *run) refused(err error) bool {
+	return r.how.Calm != nil && store.IsAway(err) && !r.world.Dead()
 }
 
 // live starts the execution and lets the world go on until nothing happens any more by itself.
@@ -90,6 +105,9 @@ func (r *run) live(ctx context.Context) error {
 	}
 	for lives := 0; ; lives++ {
 		id, err := r.world.Start(ctx, req)
+		for tries := 0; r.refused(err) && tries < maxRefused; tries++ {
+			id, err = r.world.Start(ctx, req)
+		}
 		if err == nil {
 			r.id = id
 			err = r.repeat(ctx)
@@ -192,10 +210,10 @@ func (r *run) resume(a *sim.Attempt, n int, out *sim.Outcome) {
 	at := callOf{a.Key, n}
 	due, known := r.due[at]
 	if !known {
-		r.due[at] = a.Started.Add(out.Takes)
+		r.due[at] = r.world.Clock.True().Add(out.Takes)
 		return
 	}
-	out.Takes = max(0, due.Sub(a.Started))
+	out.Takes = max(0, due.Sub(r.world.Clock.True()))
 }
 
 // attempt is the number of an attempt as its mock is told.
@@ -220,6 +238,9 @@ func (r *run) happen(ctx context.Context, p *planned) error {
 		r.asked[p] = n
 	}
 	err := p.do(ctx, r)
+	for tries := 0; r.refused(err) && tries < maxRefused; tries++ {
+		err = r.ask(ctx, p)
+	}
 	if r.world.Dead() {
 		r.again = append(r.again, p)
 		return sim.ErrKilled
@@ -235,7 +256,11 @@ func (r *run) repeat(ctx context.Context) error {
 	again := r.again
 	r.again = nil
 	for i, p := range again {
-		if err := r.ask(ctx, p); err != nil {
+		err := r.ask(ctx, p)
+		for tries := 0; r.refused(err) && tries < maxRefused; tries++ {
+			err = r.ask(ctx, p)
+		}
+		if err != nil {
 			if r.world.Dead() {
 				r.again = append(r.again, again[i:]...)
 				return sim.ErrKilled

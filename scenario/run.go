@@ -35,6 +35,8 @@ type Options struct {
 	// Unmocked is used by tests that do not say it: fail, empty or real. Defaults to fail.
 	Unmocked string
 	Seed     uint64 // of the order of what happens at one time
+	// Store makes what opens the database of one execution (sim.Options). Defaults to databases in memory.
+	Store func() func(ctx context.Context, now func() time.Time) (store.Store, error)
 	// Dir is the working directory of the executions. Defaults to none.
 	Dir string
 	// Closed refuses tests that reach outside of their texts: actions that run for real, files of items, snapshots, and modifiers of
@@ -56,6 +58,13 @@ type loaded struct {
 	def      *definition.Definition
 	problems definition.Problems
 	err      error
+}
+
+func (o *Options) store() func(context.Context, func() time.Time) (store.Store, error) {
+	if o.Store == nil {
+		return nil
+	}
+	return o.Store()
 }
 
 // NewRunner makes one.
@@ -172,11 +181,11 @@ func (r *run) play(ctx context.Context) error {
 		return err
 	}
 	defer done()
-	if err := r.live(ctx); err != nil {
+	if err = r.live(ctx); err != nil {
 		r.explain(ctx, err)
-		return nil
+		return r.world.Close()
 	}
-	return r.judge(ctx)
+	return errors.Join(r.judge(ctx), r.world.Close())
 }
 
 // set makes the world. done deletes what the test has written.
@@ -201,7 +210,7 @@ func (r *run) set(ctx context.Context) (done func(), err error) {
 		return nil, err
 	}
 	r.world, err = sim.New(ctx, sim.Options{Actions: r.o.Actions, Clock: r.o.Clock, At: r.t.At, Seed: r.how.Seed, Secrets: r.t.Secrets, Mock: r.mock, Observe: r.observe,
-		Lines: func(l store.LogLine) { r.lines = append(r.lines, l) }, Fault: r.fault(), Trace: r.how.Trace})
+		Lines: func(l store.LogLine) { r.lines = append(r.lines, l) }, Fault: r.fault(), Trace: r.how.Trace, Store: r.o.store()})
 	if err == nil {
 		r.pipe, err = r.world.Register(ctx, r.def)
 	}
@@ -269,7 +278,7 @@ func (r *run) explain(ctx context.Context, err error) {
 // plan has an entry of when happen after a while.
 func (r *run) plan(p *planned, after time.Duration) {
 	r.fired[p] = true
-	r.world.Plan(r.world.Clock.Now().Add(after), func(ctx context.Context) error { return r.happen(ctx, p) })
+	r.world.Plan(r.world.Clock.True().Add(after), func(ctx context.Context) error { return r.happen(ctx, p) })
 }
 
 // observe sees steps change, for entries of when.

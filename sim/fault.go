@@ -3,13 +3,13 @@ package sim
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/engine"
 	"github.com/stepwell/stepwell/queue"
 	"github.com/stepwell/stepwell/store"
-	"github.com/stepwell/stepwell/store/memory"
 )
 
 // Point is a place that what happens passes.
@@ -24,6 +24,9 @@ const (
 	AfterPull    Point = "after-pull" // before the action runs
 	BeforeMemo   Point = "before-memo"
 	AfterMemo    Point = "after-memo"
+	BeforeBlob   Point = "before-blob" // a large value is stored
+	AfterBlob    Point = "after-blob"
+	BeforeLoad   Point = "before-load" // one is read
 	BeforeReport Point = "before-report"
 	AfterReport  Point = "after-report"
 	BeforeSignal Point = "before-signal"
@@ -37,11 +40,17 @@ type Fate string
 const (
 	Passes  Fate = ""
 	Dies    Fate = "dies"    // the process ends
-	Refused Fate = "refused" // the store or the queue answers with an error, at an After… point although it has done what was asked
+	Stops   Fate = "stops"   // the process is asked to end: it begins nothing more, and waits for what runs (stopAfter)
+	Refused Fate = "refused" // the store, the blobs or the queue answer with an error, at an After… point although they have done what was asked
+	Away    Fate = "away"    // the store, or the blobs, refuse this and the next requests (awayFor)
+	Down    Fate = "down"    // they refuse for so long that a process that waits for them gives up
 	Twice   Fate = "twice"   // it comes twice: a message, a report, a signal
-	Late    Fate = "late"    // a report comes once more, a minute later
+	Late    Fate = "late"    // messages or a report come once more, a minute later
 	Lost    Fate = "lost"    // the worker is lost, and reports all the same when another one has the step
 	Gone    Fate = "gone"    // a push comes to nothing: only another process sends its attempts again
+	Emptied Fate = "emptied" // so does this one, and the process ends an hour later
+	Forward Fate = "forward" // the clock is set forward by an hour: what takes time takes as long as before
+	Back    Fate = "back"    // it is set back by an hour
 )
 
 // FatesOf are those that a point knows.
@@ -52,13 +61,25 @@ type FatesOf struct {
 
 // Fates are those that each point knows, in order.
 var Fates = []FatesOf{
-	{BeforeCommit, []Fate{Dies, Refused}}, {AfterCommit, []Fate{Dies, Refused}}, {BeforePush, []Fate{Dies, Refused}}, {AfterPush, []Fate{Dies, Twice}},
-	{AfterPull, []Fate{Dies, Lost}}, {BeforeMemo, []Fate{Dies}}, {AfterMemo, []Fate{Dies}}, {BeforeReport, []Fate{Dies, Lost}},
-	{AfterReport, []Fate{Dies, Twice, Late}}, {BeforeSignal, []Fate{Dies}}, {AfterSignal, []Fate{Dies, Twice}},
+	{BeforeCommit, []Fate{Dies, Refused, Away, Down}}, {AfterCommit, []Fate{Dies, Refused, Stops, Forward, Back}},
+	{BeforePush, []Fate{Dies, Refused, Emptied}}, {AfterPush, []Fate{Dies, Twice, Late, Stops}}, {AfterPull, []Fate{Dies, Lost, Stops, Forward, Back}},
+	{BeforeMemo, []Fate{Dies, Away}}, {AfterMemo, []Fate{Dies, Refused}}, {BeforeBlob, []Fate{Dies, Away, Down}}, {AfterBlob, []Fate{Dies, Refused}},
+	{BeforeLoad, []Fate{Dies, Away, Down}}, {BeforeReport, []Fate{Dies, Lost, Stops}}, {AfterReport, []Fate{Dies, Twice, Late, Stops}},
+	{BeforeSignal, []Fate{Dies, Away}}, {AfterSignal, []Fate{Dies, Twice, Refused, Stops}},
 }
 
-// lateBy is when a report comes that is Late.
-const lateBy = time.Minute
+const (
+	lateBy    = time.Minute // when comes what is Late
+	setBy     = time.Hour   // how far the clock is set
+	emptyFor  = time.Hour   // how long nobody sees that the queue was Emptied
+	stopAfter = 30 * time.Second
+	// awayFor is how many requests are refused after the first one that is Away: fewer than the conductor tries.
+	awayFor = 3
+	// downFor is how many are refused that is Down, if the process does not give up before: it does after patience pauses. The conductor
+	// has as much patience with its commits.
+	downFor  = 12
+	patience = 8
+)
 
 // Passage is that something passes a point.
 type Passage struct {
@@ -80,8 +101,10 @@ var (
 	errAway = stepwell.Errorf(stepwell.CodeUnavailable, "", "refused by the test")
 )
 
-// pass asks for the fate at a point. The error says that the process has ended.
+// pass asks for the fate at a point. The error says that what was asked for is not done, or that the process has ended.
 func (w *World) pass(point Point, key string) (Fate, error) {
+	w.passing.Lock() // a recovery reads blobs beside the loop
+	defer w.passing.Unlock()
 	if w.dead {
 		return Dies, errDead
 	}
@@ -92,36 +115,104 @@ func (w *World) pass(point Point, key string) (Fate, error) {
 	w.passed[p]++
 	n := p
 	n.N = w.passed[p]
-	fate := w.o.Fault(n)
-	if fate == Dies {
+	left := w.refusing(point)
+	if left != nil && *left > 0 {
+		if *left--; *left == 0 {
+			w.down = false
+		}
+		return Refused, errAway
+	}
+	switch fate := w.o.Fault(n); fate {
+	case Dies:
 		w.dead = true
 		return fate, errDead
+	case Refused:
+		return fate, errAway
+	case Away, Down:
+		if left != nil {
+			*left = awayFor
+			if fate == Down {
+				*left, w.down = downFor, true
+			}
+		}
+		return fate, errAway
+	case Stops:
+		w.stopping = true
+		return Passes, nil
+	case Forward:
+		w.Clock.off += setBy
+		return Passes, nil
+	case Back:
+		w.Clock.off -= setBy
+		return Passes, nil
+	default:
+		return fate, nil
 	}
-	return fate, nil
 }
 
-// mortalStore, mortalQueue and mortalReporter do nothing once the process has ended.
+// refusing is how many more requests are refused that pass a point; nil: it is none of the store's or the blobs'.
+func (w *World) refusing(point Point) *int {
+	switch point {
+	case BeforeCommit, BeforeMemo, BeforeSignal:
+		return &w.refuse[0]
+	case BeforeBlob, BeforeLoad:
+		return &w.refuse[1]
+	}
+	return nil
+}
+
+// pause is that of a process that waits for its store, in no time. false: it gives up.
+func (w *World) pause(context.Context, time.Duration) bool {
+	w.passing.Lock()
+	defer w.passing.Unlock()
+	if w.pauses++; w.down && w.pauses > patience {
+		w.dead = true
+	}
+	return !w.dead
+}
+
+// mortalStore, mortalBlobs, mortalQueue and mortalReporter do nothing once the process has ended.
 type mortalStore struct {
-	*memory.Store
+	store.Store
 	w *World
 }
 
 func (s mortalStore) Commit(ctx context.Context, commits []store.Commit) error {
-	switch fate, err := s.w.pass(BeforeCommit, ""); {
-	case err != nil:
+	if _, err := s.w.pass(BeforeCommit, ""); err != nil {
 		return err
-	case fate == Refused:
-		return errAway
 	}
 	if err := s.Store.Commit(ctx, commits); err != nil {
 		return err
 	}
 	s.w.trace(Trace{What: Committed, Commits: commits})
-	fate, err := s.w.pass(AfterCommit, "")
-	if fate == Refused {
-		return errAway
-	}
+	_, err := s.w.pass(AfterCommit, "")
 	return err
+}
+
+// Blobs implements store.Store.
+func (s mortalStore) Blobs() store.Blobs { return mortalBlobs{s.Store.Blobs(), s.w} }
+
+type mortalBlobs struct {
+	store.Blobs
+	w *World
+}
+
+func (b mortalBlobs) Put(ctx context.Context, value []byte) (string, error) {
+	if _, err := b.w.pass(BeforeBlob, ""); err != nil {
+		return "", err
+	}
+	ref, err := b.Blobs.Put(ctx, value)
+	if err == nil {
+		_, err = b.w.pass(AfterBlob, "")
+	}
+	return ref, err
+}
+
+func (b mortalBlobs) Load(ctx context.Context, ref string) ([]byte, error) {
+	if _, err := b.w.pass(BeforeLoad, ""); err != nil {
+		return nil, err
+	}
+	return b.Blobs.Load(ctx, ref)
 }
 
 func (s mortalStore) PutSignal(ctx context.Context, x store.Signal) (bool, error) {
@@ -159,7 +250,7 @@ func (s mortalStore) PutMemo(ctx context.Context, m store.Memo) error {
 	if err := s.Store.PutMemo(ctx, m); err != nil {
 		return err
 	}
-	s.w.trace(Trace{What: Remembered, Run: m.Execution, Idx: m.Step, Epoch: m.Epoch, Key: m.Key})
+	s.w.trace(Trace{What: Remembered, Run: m.Execution, Idx: m.Step, Epoch: m.Epoch, Key: m.Key, Value: m.Value})
 	_, err := s.w.pass(AfterMemo, s.w.key(m.Execution, m.Step))
 	return err
 }
@@ -180,8 +271,9 @@ func (q mortalQueue) Push(ctx context.Context, messages []queue.Message) error {
 	switch fate, err := q.w.pass(BeforePush, ""); {
 	case err != nil:
 		return err
-	case fate == Refused:
-		return errAway
+	case fate == Emptied:
+		q.w.Plan(q.w.Clock.at.Add(emptyFor), func(context.Context) error { q.w.dead = true; return nil })
+		return nil
 	case fate == Gone:
 		return nil
 	}
@@ -193,8 +285,12 @@ func (q mortalQueue) Push(ctx context.Context, messages []queue.Message) error {
 		return err
 	}
 	fate, err := q.w.pass(AfterPush, "")
-	if fate == Twice {
+	switch fate {
+	case Twice:
 		return q.Memory.Push(ctx, messages)
+	case Late:
+		list := slices.Clone(messages)
+		q.w.Plan(q.w.Clock.at.Add(lateBy), func(ctx context.Context) error { return q.w.queue.Push(ctx, list) })
 	}
 	return err
 }
@@ -239,5 +335,5 @@ const LostByFault = "lost by the test"
 
 // lost says that the worker of an attempt is lost.
 func (w *World) lost(idx int32, epoch uint32) engine.Event {
-	return engine.Event{Kind: engine.Lost, At: w.Clock.at.UnixMicro(), Idx: idx, Epoch: epoch, Worker: LostByFault}
+	return engine.Event{Kind: engine.Lost, At: w.Clock.Now().UnixMicro(), Idx: idx, Epoch: epoch, Worker: LostByFault}
 }

@@ -21,6 +21,7 @@ const seenRunning = time.Second
 type flight struct {
 	Attempt
 	order   uint64
+	began   time.Time // as due, by the time that no fault sets
 	due     time.Time
 	seen    bool // it has been recorded as running
 	out     Outcome
@@ -31,7 +32,7 @@ type flight struct {
 
 // next is when something happens to the attempt.
 func (f *flight) next() time.Time {
-	if at := f.Started.Add(seenRunning); !f.seen && at.Before(f.due) {
+	if at := f.began.Add(seenRunning); !f.seen && at.Before(f.due) {
 		return at
 	}
 	return f.due
@@ -70,7 +71,7 @@ func (w *World) pull() {
 func (w *World) start(ctx context.Context, t *engine.Task) error {
 	p := w.runner.Prepare(ctx, t)
 	w.order++
-	f := &flight{Attempt: Attempt{Task: t, Params: p.Params, Started: w.Clock.at}, order: w.order, seen: t.Step.Policy.NotIdempotent}
+	f := &flight{Attempt: Attempt{Task: t, Params: p.Params, Started: w.Clock.Now()}, order: w.order, began: w.Clock.at, seen: t.Step.Policy.NotIdempotent}
 	var out *Outcome
 	if p.Err == nil && w.o.Mock != nil {
 		var err error
@@ -106,7 +107,7 @@ func (w *World) start(ctx context.Context, t *engine.Task) error {
 	if f.out.Hang || f.out.Takes >= limit && !f.out.Lost {
 		f.out.Takes, f.out.Err = limit, stepwell.Errorf(stepwell.CodeTimeout, "", "the step's timeout passed")
 	}
-	f.due = f.Started.Add(f.out.Takes)
+	f.due = f.began.Add(f.out.Takes)
 	w.flights = append(w.flights, f)
 	return nil
 }
@@ -127,7 +128,7 @@ func (w *World) call(ctx context.Context, f *flight, p worker.Prepared) error {
 	if f.ended.Kind == 0 {
 		return nil // another one has it
 	}
-	f.due = f.Started.Add(f.out.Takes)
+	f.due = f.began.Add(f.out.Takes)
 	w.flights = append(w.flights, f)
 	return nil
 }
@@ -165,7 +166,7 @@ func (w *World) land(ctx context.Context, i int) error {
 	f := w.flights[i]
 	if f.next() != f.due {
 		f.seen = true
-		ev := engine.Event{Kind: engine.Running, At: w.Clock.at.UnixMicro(), Idx: f.Idx, Epoch: f.Epoch, Started: f.Started.UnixMicro(), Worker: "sim"}
+		ev := engine.Event{Kind: engine.Running, At: w.Clock.Now().UnixMicro(), Idx: f.Idx, Epoch: f.Epoch, Started: f.Started.UnixMicro(), Worker: "sim"}
 		err := mortalReporter{w}.Report(ctx, f.Run, ev)
 		if stepwell.CodeOf(err) == stepwell.CodeConflict { // its end is on its way, or nobody wants it
 			err = nil
@@ -176,11 +177,11 @@ func (w *World) land(ctx context.Context, i int) error {
 	ev := f.ended
 	switch {
 	case ev.Kind != 0:
-		ev.At = w.Clock.at.UnixMicro()
+		ev.At = w.Clock.Now().UnixMicro()
 	case f.out.Lost && !f.revoked:
-		ev = engine.Event{Kind: engine.Lost, At: w.Clock.at.UnixMicro(), Idx: f.Idx, Epoch: f.Epoch, Worker: fmt.Sprintf("sim-%d", f.order)}
+		ev = engine.Event{Kind: engine.Lost, At: w.Clock.Now().UnixMicro(), Idx: f.Idx, Epoch: f.Epoch, Worker: fmt.Sprintf("sim-%d", f.order)}
 	default:
-		ev = f.remote.Conclude(worker.Ended{Worker: "sim", Ran: w.Clock.at.Sub(f.Started), Outputs: f.out.Outputs, Err: f.out.Err, Revoked: f.revoked})
+		ev = f.remote.Conclude(worker.Ended{Worker: "sim", Ran: w.Clock.at.Sub(f.began), Outputs: f.out.Outputs, Err: f.out.Err, Revoked: f.revoked})
 	}
 	if f.remote != nil {
 		f.remote.Close()
@@ -200,7 +201,7 @@ func (w *World) revoke(run int64, idx int32, epoch uint32) {
 	for i, t := range w.ready {
 		if t.Run == run && t.Idx == idx && t.Epoch == epoch {
 			w.ready = slices.Delete(w.ready, i, i+1)
-			f := &flight{Attempt: Attempt{Task: t, Started: w.Clock.at}, remote: w.runner.Remote(context.Background(), worker.Prepared{Task: t})}
+			f := &flight{Attempt: Attempt{Task: t, Started: w.Clock.Now()}, began: w.Clock.at, remote: w.runner.Remote(context.Background(), worker.Prepared{Task: t})}
 			f.stop(w.Clock.at)
 			w.order++
 			f.order = w.order

@@ -16,6 +16,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -33,10 +34,16 @@ import (
 )
 
 // Clock is the clock of a world. Actions that reckon with time are made with its Now.
-type Clock struct{ at time.Time }
+type Clock struct {
+	at  time.Time
+	off time.Duration // by which faults have set it
+}
 
-// Now is the present time of the world.
-func (c *Clock) Now() time.Time { return c.at }
+// Now is the present time of the world, as its processes see it.
+func (c *Clock) Now() time.Time { return c.at.Add(c.off) }
+
+// True is the present time by a clock that no fault sets.
+func (c *Clock) True() time.Time { return c.at }
 
 // Start is when a world begins unless Options say otherwise.
 var Start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -70,6 +77,9 @@ type Options struct {
 	MaxAttempts int
 	// MaxTime bounds how far the clock goes. Defaults to ten years.
 	MaxTime time.Duration
+	// Store opens the database for each process that begins, after the one before has ended, and Now is its clock. What is stored
+	// outlives them. Defaults to one in memory.
+	Store func(ctx context.Context, now func() time.Time) (store.Store, error)
 }
 
 // Attempt is an attempt that begins.
@@ -100,7 +110,7 @@ var ErrKilled = errors.New("sim: the process has ended")
 type World struct {
 	o     Options
 	Clock *Clock
-	Store *memory.Store
+	Store store.Store // of the process that runs
 	*conductor.Conductor
 
 	guard   *secret.Guard
@@ -115,10 +125,15 @@ type World struct {
 	planned []plannedEvent
 	idle    time.Duration
 	end     time.Time
+	passing sync.Mutex
 	dead    bool
-	passed  map[Passage]int   // with N 0
-	resend  bool              // a signal comes twice
-	keys    map[stepOf]string // of dispatched steps
+	// stopping says that the process was asked to end, down that the store or the blobs are for longer than it waits.
+	stopping, down bool
+	refuse         [2]int            // requests that the store, and the blobs, refuse
+	pauses         int               // of the process, while it waits for them
+	passed         map[Passage]int   // with N 0
+	resend         bool              // a signal comes twice
+	keys           map[stepOf]string // of dispatched steps
 }
 
 // plannedEvent happens at a time.
@@ -151,24 +166,57 @@ func New(ctx context.Context, o Options) (*World, error) {
 	if o.Lines == nil {
 		o.Lines = func(store.LogLine) {}
 	}
-	o.Clock.at = o.At
-	w := &World{o: o, Clock: o.Clock, Store: memory.New(o.Clock.Now), random: rand.New(rand.NewPCG(o.Seed, 0)), end: o.At.Add(o.MaxTime),
-		passed: map[Passage]int{}, keys: map[stepOf]string{}}
-	if err := w.keepSecrets(ctx); err != nil {
-		return nil, err
+	o.Clock.at, o.Clock.off = o.At, 0
+	if o.Store == nil {
+		o.Store = inMemory()
 	}
-	return w, w.boot(ctx)
+	w := &World{o: o, Clock: o.Clock, random: rand.New(rand.NewPCG(o.Seed, 0)), end: o.At.Add(o.MaxTime),
+		passed: map[Passage]int{}, keys: map[stepOf]string{}}
+	err := w.boot(ctx)
+	if err == nil {
+		err = w.keepSecrets(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(err, w.Close())
+	}
+	return w, nil
+}
+
+// inMemory opens one store again and again.
+func inMemory() func(context.Context, func() time.Time) (store.Store, error) {
+	var s *memory.Store
+	return func(_ context.Context, now func() time.Time) (store.Store, error) {
+		if s == nil {
+			s = memory.New(now)
+		}
+		s.Release()
+		return s, nil
+	}
+}
+
+// open opens the store for a new process.
+func (w *World) open(ctx context.Context) (err error) {
+	if err := w.Close(); err != nil {
+		return err
+	}
+	w.Store, err = w.o.Store(ctx, w.Clock.Now)
+	return err
+}
+
+// Close lets go of the store.
+func (w *World) Close() error {
+	if w.Store == nil {
+		return nil
+	}
+	s := w.Store
+	w.Store = nil
+	return s.Close()
 }
 
 // secretKey is the master key of every world: what it seals is no secret, and equal worlds seal alike.
 var secretKey = make([]byte, 32)
 
 func (w *World) keepSecrets(ctx context.Context) error {
-	keys, err := secret.NewKeyring(secretKey)
-	if err != nil {
-		return err
-	}
-	w.guard = secret.NewGuard(w.Store, keys, secret.NewRedactor())
 	for _, name := range slices.Sorted(maps.Keys(w.o.Secrets)) {
 		if _, err := w.guard.Vault.Set(ctx, name, w.o.Secrets[name], store.AnyRevision, "test"); err != nil {
 			return err
@@ -179,16 +227,30 @@ func (w *World) keepSecrets(ctx context.Context) error {
 
 // boot starts the process: everything but the store is new.
 func (w *World) boot(ctx context.Context) (err error) {
+	if err := w.open(ctx); err != nil {
+		return err
+	}
+	keys, err := secret.NewKeyring(secretKey)
+	if err != nil {
+		return err
+	}
+	w.guard = secret.NewGuard(w.Store, keys, secret.NewRedactor())
+	for _, f := range w.flights {
+		if f.remote != nil {
+			f.remote.Close()
+		}
+	}
 	w.queue, w.ready, w.flights, w.dead = &queue.Memory{}, nil, nil, false
+	w.stopping, w.down, w.refuse, w.pauses = false, false, [2]int{}, 0
 	w.trace(Trace{What: Booted})
-	log := slog.New(slog.DiscardHandler)
-	w.Conductor, err = conductor.New(ctx, conductor.Options{Store: mortalStore{w.Store, w}, Queue: mortalQueue{w.queue, w}, Blobs: w.Store.Blobs(), Catalog: w.o.Actions,
-		Secrets: w.guard, Revoke: w.revoke, Observe: w.observe, Now: w.Clock.Now, NewID: w.newID, Stepped: true, Log: log,
+	log, mine, outage := slog.New(slog.DiscardHandler), mortalStore{w.Store, w}, store.NewOutage(w.pause)
+	w.Conductor, err = conductor.New(ctx, conductor.Options{Store: mine, Queue: mortalQueue{w.queue, w}, Blobs: mine.Blobs(), Catalog: w.o.Actions,
+		Secrets: w.guard, Revoke: w.revoke, Observe: w.observe, Now: w.Clock.Now, NewID: w.newID, Stepped: true, Outage: outage, Log: log,
 		Limits: conductor.Limits{Patience: time.Nanosecond}})
 	if err != nil {
 		return err
 	}
-	w.runner, err = worker.NewRunner(worker.Options{Actions: w.o.Actions, Reporter: mortalReporter{w}, Records: mortalStore{w.Store, w}, Blobs: w.Store.Blobs(),
+	w.runner, err = worker.NewRunner(worker.Options{Actions: w.o.Actions, Reporter: mortalReporter{w}, Records: mine, Blobs: mine.Blobs(), Outage: outage,
 		Secrets: w.guard, Lines: w.line, Name: "sim", Now: w.Clock.Now, Log: log,
 		CallbackURL: func(key string) string { return "https://stepwell.example/callbacks/" + key }})
 	return err
@@ -211,12 +273,11 @@ func (w *World) line(l store.LogLine) {
 
 // Restart ends the process, if it has not ended, and starts another one, which takes up every execution.
 func (w *World) Restart(ctx context.Context) error {
-	w.Store.Release()
 	if err := w.boot(ctx); err != nil {
 		return err
 	}
 	err := w.RecoverAll(ctx)
-	if w.dead {
+	if w.Dead() {
 		return ErrKilled
 	}
 	return err
@@ -254,7 +315,7 @@ func (w *World) Start(ctx context.Context, r conductor.Request) (id string, err 
 		id, _, err = w.StartOnce(ctx, r)
 	}
 	switch {
-	case w.dead:
+	case w.Dead():
 		err = ErrKilled
 	case err == nil:
 		w.trace(Trace{What: Started, ID: id})
@@ -263,7 +324,12 @@ func (w *World) Start(ctx context.Context, r conductor.Request) (id string, err 
 }
 
 // Dead reports whether the process has ended at a point: call Restart.
-func (w *World) Dead() bool { return w.dead }
+func (w *World) Dead() bool {
+	if w.down && w.Stopped() { // it has given up
+		w.dead = true
+	}
+	return w.dead
+}
 
 // Run lets the world go on until nothing happens any more by itself: all executions have ended, or wait for something from outside
 // that is not planned.
@@ -272,19 +338,42 @@ func (w *World) Run(ctx context.Context) error {
 		if err := w.turn(ctx); err != nil {
 			return err
 		}
+		if w.stopping {
+			return w.drain(ctx)
+		}
 		busy, err := w.begin(ctx)
 		switch {
-		case w.dead:
+		case w.Dead():
 			return ErrKilled
 		case err != nil:
 			return err
 		case busy:
 			continue
 		}
-		if more, err := w.advance(ctx); err != nil || !more {
+		if more, err := w.advance(ctx, w.end); err != nil || !more {
 			return err
 		}
 	}
+}
+
+// drain ends the process in order: what runs may end within stopAfter, and what does not is left to the next process.
+func (w *World) drain(ctx context.Context) error {
+	for until := w.Clock.at.Add(stopAfter); len(w.flights) > 0; {
+		if more, err := w.advance(ctx, until); err != nil {
+			return err
+		} else if !more {
+			break
+		}
+		if err := w.turn(ctx); err != nil {
+			return err
+		}
+	}
+	err := w.End(ctx)
+	if err != nil && !w.Dead() {
+		return err
+	}
+	w.dead = true
+	return ErrKilled
 }
 
 // turn lets the conductor decide.
@@ -293,14 +382,14 @@ func (w *World) turn(ctx context.Context) (err error) {
 		return context.Cause(ctx)
 	}
 	w.idle, err = w.Turn(ctx)
-	if w.dead {
+	if w.Dead() {
 		return ErrKilled
 	}
 	return err
 }
 
-// advance sets the clock to the next thing that happens, and does it. more is false when there is none.
-func (w *World) advance(ctx context.Context) (more bool, err error) {
+// advance sets the clock to the next thing that happens, and does it. more is false when there is none, or none until the given time.
+func (w *World) advance(ctx context.Context, until time.Time) (more bool, err error) {
 	next, found := time.Time{}, false
 	consider := func(t time.Time) {
 		if !found || t.Before(next) {
@@ -316,7 +405,7 @@ func (w *World) advance(ctx context.Context) (more bool, err error) {
 	if w.idle != conductor.Idle {
 		consider(w.Clock.at.Add(w.idle))
 	}
-	if !found {
+	if !found || next.After(until) && until.Before(w.end) {
 		return false, nil
 	}
 	if next.After(w.end) {
@@ -330,14 +419,14 @@ func (w *World) advance(ctx context.Context) (more bool, err error) {
 		do := w.planned[i].do
 		w.planned = slices.Delete(w.planned, i, i+1)
 		err := do(ctx)
-		if w.dead {
+		if w.Dead() {
 			err = ErrKilled
 		}
 		return true, err
 	}
 	if i := w.dueFlight(); i >= 0 {
 		err := w.land(ctx, i)
-		if w.dead {
+		if w.Dead() {
 			err = ErrKilled
 		}
 		return true, err

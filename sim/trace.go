@@ -33,6 +33,7 @@ type Trace struct {
 	Key     string
 	ID      string
 	Once    bool
+	Value   []byte // of the memo
 	Commits []store.Commit
 	Update  *conductor.Update
 }

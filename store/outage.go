@@ -41,13 +41,32 @@ const (
 // Outage says that database or blobs are away: a caller refused for a transient reason registers here, keeps its
 // data, and retries. It is over when no refused caller is left.
 type Outage struct {
+	// Pause waits between two tries, and reports whether there is time for more of it.
+	Pause func(context.Context, time.Duration) bool
+
 	now   atomic.Pointer[away] // nil: the store is there
 	mu    sync.Mutex
 	began chan struct{} // one token
 }
 
-// NewOutage is for a store that is there.
-func NewOutage() *Outage { return &Outage{began: make(chan struct{}, 1)} }
+// NewOutage is for a store that is there. pause is its Pause; nil: it waits for as long as it is told, or until the context ends.
+func NewOutage(pause func(context.Context, time.Duration) bool) *Outage {
+	if pause == nil {
+		pause = pausing
+	}
+	return &Outage{Pause: pause, began: make(chan struct{}, 1)}
+}
+
+func pausing(ctx context.Context, pause time.Duration) bool {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
 
 // Began holds a token after an outage has begun, for the goroutine that waits for its end.
 func (o *Outage) Began() <-chan struct{} { return o.began }
@@ -118,18 +137,12 @@ func (o *Outage) Retry(ctx context.Context, f func() error) error {
 	}
 	end := o.Begin(err)
 	defer end()
-	timer := time.NewTimer(awayPause)
-	defer timer.Stop()
-	for pause := awayPause; ; {
-		select {
-		case <-ctx.Done():
+	for pause := awayPause; ; pause = min(2*pause, maxAwayPause) {
+		if !o.Pause(ctx, pause) {
 			return fmt.Errorf("%w: %w", ErrAway, err)
-		case <-timer.C:
 		}
 		if err = f(); err == nil || !IsAway(err) {
 			return err
 		}
-		pause = min(2*pause, maxAwayPause)
-		timer.Reset(pause)
 	}
 }

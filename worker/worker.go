@@ -111,7 +111,7 @@ func (o *Options) validate() error {
 		o.Secrets = noSecrets{}
 	}
 	if o.Outage == nil {
-		o.Outage = store.NewOutage()
+		o.Outage = store.NewOutage(nil)
 	}
 	if o.Concurrency <= 0 {
 		o.Concurrency = max(8, 4*runtime.NumCPU())
