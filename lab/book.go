@@ -294,8 +294,15 @@ func (b *book) close(ctx context.Context, x *scenario.Played) error {
 			b.breaks(ruleKept, "the store has %s as %s, and accepted %s", key, s.Status, want)
 		}
 	}
+	return b.folds(ctx, x)
+}
+
+// folds compares what the log leads to with what is recorded. The error is that of ctx.
+func (b *book) folds(ctx context.Context, x *scenario.Played) error {
 	run, err := x.World.At(ctx, x.Execution.ID, 0)
 	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
 	case err != nil:
 		b.breaks(ruleFold, "%v", err)
 	case run.Status() != x.Execution.Status:

@@ -12,9 +12,12 @@ package lab
 import (
 	"context"
 	"errors"
+	"maps"
 	"math/rand/v2"
+	"os"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,6 +25,7 @@ import (
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/scenario"
 	"github.com/stepwell/stepwell/sim"
+	"github.com/stepwell/stepwell/store"
 )
 
 // Options configure Run. Runner is required.
@@ -36,8 +40,20 @@ type Options struct {
 	Orders, Pairs int
 	// Seconds is how many runs have a second crash during the recovery from a first one. Defaults to 100.
 	Seconds int
+	// Most bounds the schedules that are tried of those that would be, evenly. Defaults to all.
+	Most int
 	// Workers is how many runs go on at once. Defaults to the number of processors.
 	Workers int
+	// Real says that the runners have steps that really run (scenario.Options.Real): each runs twice, too, and what that leaves is compared.
+	Real bool
+	// Store opens the database in a folder (sim.Options). Defaults to databases in memory.
+	Store func(dir string) func(ctx context.Context, now func() time.Time) (store.Store, error)
+	// Kill has processes really killed, and nothing else happens: each run has two processes, which are Life. Process runs one in a folder
+	// and waits for its end; said is what it has said. Its error is that it could not be started.
+	Kill    bool
+	Process func(ctx context.Context, dir string) (said string, err error)
+	// Flags are what a replay needs to be told, too, as it is written: it begins with a space.
+	Flags string
 	// Replay is the name of the only schedule to run. Defaults to searching.
 	Replay string
 }
@@ -109,7 +125,11 @@ func (l *Lab) Run(ctx context.Context, t *scenario.Test) (res *Result, err error
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, x.calm.World.Close()) }()
-	res = &Result{File: t.File, Line: t.Pos.Line, Name: t.Name, Pipeline: t.Pipeline, Runs: 1, Outcome: x.calm.Execution.Status.String()}
+	res = &Result{File: t.File, Line: t.Pos.Line, Name: t.Name, Pipeline: t.Pipeline, Runs: 1, Outcome: x.calm.Execution.Status.String(),
+		kill: l.o.Kill, more: l.o.Flags}
+	if f := x.calm.Execution.Failure; f != nil {
+		res.Failure = stepwell.Clip(strings.TrimPrefix(because(f), ": "), 300)
+	}
 	res.add(schedule{}, first, x.calm)
 	if l.o.Replay != "" {
 		err = x.replay(ctx, res)
@@ -126,6 +146,9 @@ func (x *experiment) replay(ctx context.Context, res *Result) error {
 	if err != nil {
 		return err
 	}
+	if x.o.Kill && !one.crash() {
+		return stepwell.Invalid("leave out --kill, or name one death, like dies@after-report:deploy#1", "%s is no schedule of one process that dies", one)
+	}
 	verdicts, err := x.take(ctx, res, []schedule{one})
 	if err == nil && verdicts[0] != nil {
 		res.Story = verdicts[0].story
@@ -135,9 +158,20 @@ func (x *experiment) replay(ctx context.Context, res *Result) error {
 
 // find searches.
 func (x *experiment) find(ctx context.Context, res *Result) error {
-	todo := x.search()
+	if x.o.Kill {
+		_, err := x.take(ctx, res, evenly(x.kills(), x.o.Most))
+		return err
+	}
+	todo := evenly(x.search(), x.o.Most)
 	_, res.Points = singles(x.passages)
-	verdicts, err := x.take(ctx, res, todo)
+	var err error
+	if x.o.Real {
+		err = x.again(ctx, res)
+	}
+	var verdicts []*verdict
+	if err == nil {
+		verdicts, err = x.take(ctx, res, todo)
+	}
 	if err == nil {
 		_, err = x.take(ctx, res, x.seconds(todo, verdicts))
 	}
@@ -165,6 +199,31 @@ func (x *experiment) take(ctx context.Context, res *Result, todo []schedule) ([]
 	return verdicts, nil
 }
 
+// again runs each step that really runs twice, and compares what both leave.
+func (x *experiment) again(ctx context.Context, res *Result) error {
+	got, err := x.runners[0].Play(ctx, x.t, scenario.How{Repeat: true})
+	if err != nil {
+		return err
+	}
+	res.Runs++
+	found := map[string]string{}
+	for i := range got.Repeated {
+		one := &got.Repeated[i]
+		key := iteration.ReplaceAllString(one.Key, "[*]")
+		if found[key] == "" {
+			found[key] = unlike(one)
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(found)) {
+		if found[key] == "" {
+			res.Alike = append(res.Alike, key)
+		} else if s := x.calm.StepOf(key); s == nil || s.Idempotent == nil || *s.Idempotent {
+			res.Findings = append(res.Findings, &Finding{Kind: Unlike, Step: key, Message: found[key], Runs: 1})
+		}
+	}
+	return got.World.Close()
+}
+
 // maxSecond is how many of the first passages after a death are those of the recovery.
 const maxSecond = 8
 
@@ -180,14 +239,19 @@ func (x *experiment) seconds(todo []schedule, verdicts []*verdict) (list []sched
 			}
 		}
 	}
-	if most := x.o.Seconds; len(list) > most {
-		some := make([]schedule, most)
-		for i := range some {
-			some[i] = list[i*len(list)/most]
-		}
-		list = some
+	return evenly(list, x.o.Seconds)
+}
+
+// evenly are at most so many of the schedules; 0: all.
+func evenly(list []schedule, most int) []schedule {
+	if most <= 0 || len(list) <= most {
+		return list
 	}
-	return list
+	some := make([]schedule, most)
+	for i := range some {
+		some[i] = list[i*len(list)/most]
+	}
+	return some
 }
 
 // undisturbed runs the test as it is, and notes what passes each point.
@@ -262,9 +326,17 @@ func (x *experiment) all(ctx context.Context, todo []schedule) ([]*verdict, erro
 
 // run runs one schedule.
 func (x *experiment) run(ctx context.Context, r *scenario.Runner, s schedule) (v *verdict, err error) {
+	if x.o.Kill {
+		return x.killed(ctx, s)
+	}
+	store, done, err := x.store()
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	b := newBook()
 	var after []sim.Passage
-	got, err := r.Play(ctx, x.t, scenario.How{Seed: s.seed, Trace: b.trace, Calm: x.calm, Fault: func(p sim.Passage) sim.Fate {
+	got, err := r.Play(ctx, x.t, scenario.How{Seed: s.seed, Trace: b.trace, Calm: x.calm, Store: store, Fault: func(p sim.Passage) sim.Fate {
 		if b.boots > 1 && len(after) < maxSecond {
 			after = append(after, p)
 		}
@@ -287,9 +359,24 @@ func (x *experiment) run(ctx context.Context, r *scenario.Runner, s schedule) (v
 	return v, err
 }
 
+// store opens the database of one run. done deletes it.
+func (x *experiment) store() (open func(context.Context, func() time.Time) (store.Store, error), done func(), err error) {
+	if x.o.Store == nil {
+		return nil, func() {}, nil
+	}
+	dir, err := os.MkdirTemp("", "stepwell-lab-")
+	if err != nil {
+		return nil, nil, err
+	}
+	return x.o.Store(dir), func() { os.RemoveAll(dir) }, nil // what cannot be deleted stays in the system's folder for temporary files
+}
+
 // shorten finds for each finding the shortest schedule that shows it: faults are left out as long as it stays.
 func (x *experiment) shorten(ctx context.Context, res *Result) error {
 	for _, f := range res.Findings {
+		if f.Kind == Unlike {
+			continue
+		}
 		for shorter := true; shorter; {
 			shorter = false
 			for _, s := range f.schedule.parts() {

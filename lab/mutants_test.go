@@ -164,8 +164,8 @@ func TestMutant(t *testing.T) {
 		return // TestSuite is the test of the product as it is
 	}
 	found := map[string]bool{}
-	l := newLab(t, Options{Budget: time.Hour, Orders: 10, Pairs: 10, Workers: 1}, map[string]string{"suite.yaml": suitePipeline})
-	for _, test := range parseTests(t, "suite.test.yaml", suiteTests) {
+	l := newLab(t, Options{Budget: time.Hour, Orders: 10, Pairs: 10, Seconds: 10, Workers: 1}, suitePipelines)
+	for _, test := range suiteOf(t) {
 		res, err := l.Run(t.Context(), test)
 		if err != nil {
 			found["error: "+strings.ReplaceAll(err.Error(), "\n", " ")] = true

@@ -21,6 +21,7 @@ type Kind string
 const (
 	Broken    Kind = "broken"    // a rule: a fault of Stepwell
 	Different Kind = "different" // the outcome is another one
+	Unlike    Kind = "unlike"    // twice is not like once: a step that really ran left something else when it ran again
 	Twice     Kind = "twice"     // a step ran twice, and nothing says that it may
 	Person    Kind = "person"    // a step that must not run twice was cut off: as the pipeline says, a person decides
 )
@@ -47,7 +48,8 @@ type Result struct {
 	Name     string `json:"name"`
 	Pipeline string `json:"pipeline"`
 
-	Outcome string `json:"outcome"` // of the undisturbed execution: its status
+	Outcome string `json:"outcome"`           // of the undisturbed execution: its status
+	Failure string `json:"failure,omitempty"` // why it failed
 
 	Runs   int `json:"runs"` // the undisturbed one included
 	Points int `json:"points"`
@@ -61,20 +63,27 @@ type Result struct {
 	Repeated int `json:"repeated"`
 	Clocks   int `json:"clocks"`
 	Seconds  int `json:"second_crashes"`
-	Orders   int `json:"orders"`
-	Pairs    int `json:"pairs"`
+	// Kills counts the runs with a process that was really killed.
+	Kills  int `json:"kills"`
+	Orders int `json:"orders"`
+	Pairs  int `json:"pairs"`
+
+	kill bool   // processes are really killed
+	more string // flags that a replay needs, too
 
 	Findings []*Finding `json:"findings" nullable:"false"`
 	MayTwice []string   `json:"may_run_twice" nullable:"false"` // steps that did, and may
 	// Deadlines are the steps, "" for the execution, whose time was over in only one of two runs because a fault had taken time or had
 	// set the clock.
 	Deadlines []string `json:"deadlines,omitempty" nullable:"false"`
-	Story     []string `json:"story,omitempty" nullable:"false"`
+	// Alike are steps that really ran, and that left the same files and outputs when they ran again.
+	Alike []string `json:"alike,omitempty" nullable:"false"`
+	Story []string `json:"story,omitempty" nullable:"false"`
 }
 
 // Worst is the worst kind of what was found; "": nothing that needs anything done.
 func (r *Result) Worst() Kind {
-	for _, kind := range []Kind{Broken, Different, Twice} {
+	for _, kind := range []Kind{Broken, Different, Unlike, Twice} {
 		if slices.ContainsFunc(r.Findings, func(f *Finding) bool { return f.Kind == kind }) {
 			return kind
 		}
@@ -84,6 +93,8 @@ func (r *Result) Worst() Kind {
 
 func (r *Result) count(s schedule) {
 	switch {
+	case r.kill:
+		r.Kills++
 	case len(s.faults) == 0:
 		r.Orders++
 	case s.second:
@@ -143,10 +154,10 @@ func (r *Result) conclude(calm *scenario.Played) {
 				continue
 			}
 		}
-		f.advise()
+		f.advise(slices.Contains(r.Alike, f.Step))
 		kept = append(kept, f)
 	}
-	order := []Kind{Broken, Different, Twice, Person}
+	order := []Kind{Broken, Different, Unlike, Twice, Person}
 	slices.SortStableFunc(kept, func(a, b *Finding) int {
 		return cmp.Or(cmp.Compare(slices.Index(order, a.Kind), slices.Index(order, b.Kind)), cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.Step, b.Step), cmp.Compare(a.Message, b.Message))
 	})
@@ -175,15 +186,21 @@ func harmless(f *Finding, calm *scenario.Played) bool {
 	return false
 }
 
-func (f *Finding) advise() {
+// advise says what can be done. alike: the step was run twice, and that was like once.
+func (f *Finding) advise(alike bool) {
 	switch f.Kind {
 	case Broken:
 		f.Advice = []string{"this is a fault of Stepwell: please report it with the pipeline, the test and the name of the schedule"}
+	case Unlike:
+		f.Advice = []string{"idempotent: false   if it must never run twice", "or let it write what it writes as a whole, or look first what is there (STEPWELL_IDEMPOTENCY_KEY names the call)"}
 	case Different:
 		f.Advice = []string{"find out what the step does with time, attempts or the order of others"}
 	case Twice:
 		f.Advice = []string{"idempotent: true    if twice is like once", "idempotent: false   if it must never run twice",
 			"or hand the idempotency key on (STEPWELL_IDEMPOTENCY_KEY), and write idempotent: true"}
+		if alike {
+			f.Advice = []string{"run twice, it left the same files and outputs: idempotent: true, unless it does something elsewhere"}
+		}
 	case Person:
 		f.Advice = []string{"after such a crash a person looks what it did, and restarts " + f.Step}
 	}
@@ -196,7 +213,7 @@ type Report struct {
 
 // Worst is the worst kind of what was found in any test.
 func (r *Report) Worst() (worst Kind) {
-	order := []Kind{Broken, Different, Twice, ""}
+	order := []Kind{Broken, Different, Unlike, Twice, ""}
 	worst = ""
 	for _, t := range r.Tests {
 		if k := t.Worst(); slices.Index(order, k) < slices.Index(order, worst) {
@@ -218,6 +235,9 @@ func (r *Report) WriteText(w io.Writer) error {
 
 func (r *Result) write(b *strings.Builder) {
 	fmt.Fprintf(b, "%s, %q: %s\n", r.File, r.Name, r.numbers())
+	if r.Failure != "" {
+		fmt.Fprintf(b, "  undisturbed, it is %s: %s\n", r.Outcome, r.Failure)
+	}
 	if len(r.Findings) == 0 {
 		fmt.Fprintln(b, "  ✔ every run ends as the undisturbed one, and nothing runs twice that may not")
 	}
@@ -231,8 +251,11 @@ func (r *Result) write(b *strings.Builder) {
 			fmt.Fprintf(b, "      %s\n", line)
 		}
 		if f.Replay != "" {
-			fmt.Fprintf(b, "      see one: stepwell lab %s --run '^%s$' --replay '%s'\n", filepath.ToSlash(r.File), r.Name, f.Replay)
+			fmt.Fprintf(b, "      see one: stepwell lab %s --run '^%s$' --replay '%s'%s\n", filepath.ToSlash(r.File), r.Name, f.Replay, r.more)
 		}
+	}
+	if len(r.Alike) > 0 {
+		fmt.Fprintf(b, "  ✔ twice is like once, in files and outputs: %s\n", strings.Join(r.Alike, ", "))
 	}
 	if len(r.MayTwice) > 0 {
 		fmt.Fprintf(b, "  ✔ ran twice, and may: %s\n", strings.Join(r.MayTwice, ", "))
@@ -253,7 +276,7 @@ func (r *Result) numbers() string {
 	for _, c := range []struct {
 		n    int
 		what string
-	}{{r.Crashes, "crashes"}, {r.Seconds, "second crashes"}, {r.Stops, "stops"}, {r.Lost, "lost workers"}, {r.Refused, "refusals"}, {r.Repeated, "repetitions"},
+	}{{r.Kills, "killed processes"}, {r.Crashes, "crashes"}, {r.Seconds, "second crashes"}, {r.Stops, "stops"}, {r.Lost, "lost workers"}, {r.Refused, "refusals"}, {r.Repeated, "repetitions"},
 		{r.Clocks, "clock changes"}, {r.Orders, "orders"}, {r.Pairs, "pairs"}} {
 		if c.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", c.n, c.what))
@@ -276,6 +299,8 @@ func (f *Finding) say() string {
 		return fmt.Sprintf("a rule is broken %s: %s: %s", runs, f.Rule, f.Message)
 	case Different:
 		return fmt.Sprintf("it ends in another way %s: %s", runs, f.Message)
+	case Unlike:
+		return fmt.Sprintf("%s (%s): twice is not like once: %s%s", f.Step, f.Action, f.Message, at)
 	case Twice:
 		return fmt.Sprintf("%s (%s) ran twice %s, and nothing says that it may%s", f.Step, f.Action, runs, at)
 	}

@@ -4,19 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/stepwell/stepwell/action"
-	"github.com/stepwell/stepwell/action/builtin"
+	"github.com/stepwell/stepwell/app"
 	"github.com/stepwell/stepwell/definition"
 	"github.com/stepwell/stepwell/scenario"
 	"github.com/stepwell/stepwell/sim"
 	"github.com/stepwell/stepwell/spec"
 )
 
-// The suite has everything that executions can do but streams, which the examples have.
+// The suite has everything that executions can do: retries, spawned steps, memos, secrets, loops, large outputs, waits, signals, approvals,
+// groups and conditions; and streams, in a pipeline of their own.
 const suitePipeline = `
 name: suite
 parameters: [{name: region, type: string, default: eu}]
@@ -72,18 +74,48 @@ tests:
       - {after: 20h, restart: each}
 `
 
+// streamPipeline has two segments with a source, modifiers and sinks, one of which loses an item, and steps before and after them.
+const streamPipeline = `
+name: streams
+steps:
+  - {id: first, action: util.exec, idempotent: true, params: {command: [first]}}
+  - {id: ingest, module: stac.ingest, depends_on: [first], config: {source: nowhere/collection.json}}
+  - {id: license, module: stac.update, depends_on: [ingest], config: {updates: {properties.license: CC0-1.0}}}
+  - {id: validate, module: stac.validate, depends_on: [license], config: {mode: offline, missing_schema: builtin}}
+  - {id: output, module: stac.output, depends_on: [validate], config: {format: ndjson, output_path: items.ndjson}}
+  - {id: last, action: util.exec, idempotent: true, depends_on: [output], params: {command: [last, "{{ steps.output.outputs.items_out }}"]}}
+`
+
+const streamTests = `
+pipeline: streams.yaml
+mock: {action util.exec: {outputs: {exit_code: 0}, takes: 1m}}
+tests:
+  - name: items
+    items:
+      ingest:
+        - {type: Feature, stac_version: 1.0.0, id: a, collection: c, geometry: null, properties: {datetime: "2026-05-01T10:00:00Z"}, links: [], assets: {}}
+        - {type: Feature, stac_version: 1.0.0, id: b, collection: c, geometry: null, properties: {}, links: [], assets: {}}
+        - {type: Feature, stac_version: 1.0.0, id: c, collection: c, geometry: null, properties: {datetime: "2026-05-01T10:00:00Z"}, links: [], assets: {}}
+  - name: a sink that fails
+    items: {ingest: [{type: Feature, stac_version: 1.0.0, id: a, collection: c, geometry: null, properties: {datetime: "2026-05-01T10:00:00Z"}, links: [], assets: {}}]}
+    mock: {output: {fail: the disk is full}}
+`
+
 // suiteOutcomes are how the tests of the suite end undisturbed.
 var suiteOutcomes = map[string]string{"everything": "completed_with_failures", "nobody answers": "cancelled", "a wait that times out": "failed",
-	"the goods come first, and a step is repeated": "completed_with_failures"}
+	"the goods come first, and a step is repeated": "completed_with_failures", "items": "completed_with_failures", "a sink that fails": "failed"}
 
 // suiteActions are those of the suite, for one world.
-func suiteActions(t testing.TB, clock *sim.Clock) *action.Registry {
+func suiteActions(t testing.TB, clock *sim.Clock, streams *scenario.Streams) *action.Registry {
 	t.Helper()
-	r := &action.Registry{}
+	r, err := app.Actions(app.Options{Now: clock.Now, Checkpoints: streams.Dir, Replace: streams.Replace})
+	if err != nil {
+		t.Fatal(err)
+	}
 	of := func(name string, f action.HandlerFunc, spawns ...string) action.Action {
 		return action.Action{Spec: spec.Spec{Name: name, Summary: "For tests.", OpenParams: true, OpenOutputs: true, Spawns: spawns}, Handler: f}
 	}
-	err := errors.Join(builtin.Register(r, builtin.Options{Now: clock.Now}), r.Add(
+	err = r.Add(
 		of("t.spawn", func(ctx context.Context, c *action.Call) (any, error) {
 			return nil, c.Spawn(ctx, action.NewStep{Name: "leaf", Key: "a", Action: "util.noop"}, action.NewStep{Name: "leaf", Key: "b", Action: "util.log", Params: map[string]any{"message": "spawned"}})
 		}, "leaf"),
@@ -97,10 +129,16 @@ func suiteActions(t testing.TB, clock *sim.Clock) *action.Registry {
 			return map[string]any{"value": strings.Fields(value + " ")[0] != ""}, err
 		}),
 		of("t.seal", func(context.Context, *action.Call) (any, error) { return map[string]any{"sealed": true}, nil }),
+		of("t.fragile", func(_ context.Context, c *action.Call) (any, error) {
+			if c.Epoch > 2 {
+				return nil, action.Fail(errors.New("it stands one repetition, and no more"))
+			}
+			return nil, nil
+		}),
 		of("t.large", func(_ context.Context, c *action.Call) (any, error) {
 			n, err := strconv.Atoi(fmt.Sprint(c.Params["n"]))
 			return map[string]any{"text": strings.Repeat("x", n)}, err
-		})))
+		}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,14 +149,14 @@ func suiteActions(t testing.TB, clock *sim.Clock) *action.Registry {
 func newLab(t testing.TB, o Options, pipelines map[string]string) *Lab {
 	t.Helper()
 	o.Runner = func() (*scenario.Runner, func(), error) {
-		clock := &sim.Clock{}
-		r := suiteActions(t, clock)
+		clock, streams := &sim.Clock{}, &scenario.Streams{Dir: filepath.Join(t.TempDir(), "streams")}
+		r := suiteActions(t, clock, streams)
 		real := map[string]action.Handler{}
-		for _, name := range []string{"t.spawn", "t.memo", "t.seal", "t.large"} {
+		for _, name := range []string{"t.spawn", "t.memo", "t.seal", "t.large", "t.fragile"} {
 			act, _ := r.Lookup(name)
 			real["action "+name] = act.Handler
 		}
-		return scenario.NewRunner(scenario.Options{Actions: r, Clock: clock, Handlers: real, Load: func(file string) (*definition.Definition, definition.Problems, error) {
+		return scenario.NewRunner(scenario.Options{Actions: r, Clock: clock, Streams: streams, Handlers: real, Load: func(file string) (*definition.Definition, definition.Problems, error) {
 			d, problems := definition.Parse([]byte(pipelines[file]), definition.ParseOptions{File: file})
 			if problems.Err() == nil {
 				problems = append(problems, definition.Check(d, r, file)...)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -33,6 +32,11 @@ func judge(ctx context.Context, b *book, s schedule, got, calm *scenario.Played)
 	if err := b.close(ctx, got); err != nil {
 		return nil, err
 	}
+	return compare(b, s, got, calm), nil
+}
+
+// compare is the verdict on a run whose book is closed.
+func compare(b *book, s schedule, got, calm *scenario.Played) *verdict {
 	v := &verdict{broken: b.broken, person: cutOff(b, got, calm)}
 	if v.person == "" {
 		v.different = difference(calm, got)
@@ -46,7 +50,7 @@ func judge(ctx context.Context, b *book, s schedule, got, calm *scenario.Played)
 		b.breaks(ruleEnds, "the execution is %s when nothing happens any more", got.Execution.Status)
 	}
 	v.twice = twice(b, got)
-	return v, nil
+	return v
 }
 
 // late reports whether a schedule lets deadlines pass earlier or later than undisturbed.
@@ -101,7 +105,7 @@ func difference(want, got *scenario.Played) string {
 			if w, g := flowed(w.Outputs), flowed(g.Outputs); w != g {
 				return fmt.Sprintf("%v items went through %s instead of %v", g, key, w)
 			}
-		case !same(g.Output, w.Output, g.Outputs, w.Outputs):
+		case !same(g.Output, w.Output, g.Outputs, w.Outputs, got, want):
 			return fmt.Sprintf("the outputs of %s are %s instead of %s", key, stepwell.Clip(string(g.Output), 200), stepwell.Clip(string(w.Output), 200))
 		}
 	}
@@ -110,10 +114,10 @@ func difference(want, got *scenario.Played) string {
 			return "there is a step " + key + " that was not there"
 		}
 	}
-	if w, g := want.Execution, got.Execution; !same(g.Outputs, w.Outputs, got.Outputs, want.Outputs) {
+	if w, g := want.Execution, got.Execution; !same(g.Outputs, w.Outputs, got.Outputs, want.Outputs, got, want) {
 		return fmt.Sprintf("the outputs are %s instead of %s", stepwell.Clip(string(g.Outputs), 200), stepwell.Clip(string(w.Outputs), 200))
 	}
-	return ""
+	return treeDifference(want.Tree, got.Tree)
 }
 
 // flows reports whether a step handles items of a stream.
@@ -135,11 +139,9 @@ func flowed(outputs any) (sum float64) {
 	return sum
 }
 
-// timestamp is a time in an output.
-var timestamp = regexp.MustCompile(`[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?(Z|[+-][0-9]{2}:[0-9]{2})`)
-
-// same reports whether outputs are equal but for times: as stored, or opened where they are stored elsewhere.
-func same(a, b []byte, opened, other any) bool {
+// same reports whether outputs of two executions are equal but for times and the folders in which they ran: as stored, or opened
+// where they are stored elsewhere.
+func same(a, b []byte, opened, other any, x, y *scenario.Played) bool {
 	if bytes.Equal(a, b) {
 		return true
 	}
@@ -151,7 +153,10 @@ func same(a, b []byte, opened, other any) bool {
 			return false
 		}
 	}
-	return bytes.Equal(timestamp.ReplaceAll(a, nil), timestamp.ReplaceAll(b, nil))
+	if x.Folder != "" && y.Folder != "" {
+		a, b = bytes.ReplaceAll(a, []byte(x.Folder), nil), bytes.ReplaceAll(b, []byte(y.Folder), nil)
+	}
+	return bytes.Equal(scenario.Timestamp.ReplaceAll(a, nil), scenario.Timestamp.ReplaceAll(b, nil))
 }
 
 func because(f *engine.Failure) string {

@@ -5,8 +5,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-
-	"github.com/stepwell/stepwell"
 )
 
 // The most that is copied for actions that run.
@@ -17,6 +15,9 @@ const (
 
 // real reports whether the action of a step runs.
 func (r *run) real(step string) bool {
+	if r.forced(step, step) {
+		return true
+	}
 	for _, name := range r.t.real {
 		if matches(name, step, step) > 0 {
 			return true
@@ -25,15 +26,25 @@ func (r *run) real(step string) bool {
 	return cmp.Or(r.t.unmocked, r.o.Unmocked) == unmockedReal
 }
 
+// copies reports whether the folder in which steps run is a copy of the pipeline's.
+func (r *run) copies() bool {
+	return len(r.t.real) > 0 || len(r.o.Real) > 0 || cmp.Or(r.t.unmocked, r.o.Unmocked) == unmockedReal
+}
+
 // dir is the folder in which steps run: a copy of the pipeline's if actions run that may change it. done deletes it.
 func (r *run) dir() (dir string, done func(), err error) {
-	if len(r.t.real) == 0 && cmp.Or(r.t.unmocked, r.o.Unmocked) != unmockedReal {
+	if !r.copies() {
 		return r.o.Dir, func() {}, nil
 	}
-	if dir, err = os.MkdirTemp("", "stepwell-test-"); err != nil {
-		return "", nil, err
+	if r.how.Outside != nil {
+		return r.folder, func() {}, nil
 	}
-	done = func() { os.RemoveAll(dir) } // what cannot be deleted stays in the system's folder for temporary files
+	if dir, done = r.how.Folder, func() {}; dir == "" {
+		if dir, err = os.MkdirTemp("", "stepwell-test-"); err != nil {
+			return "", nil, err
+		}
+		done = func() { os.RemoveAll(dir) } // what cannot be deleted stays in the system's folder for temporary files
+	}
 	if err := copyFolder(dir, filepath.Dir(r.t.Pipeline)); err != nil {
 		done()
 		return "", nil, err
@@ -60,8 +71,7 @@ func copyFolder(to, from string) error {
 		}
 		size += info.Size()
 		if files++; size > maxCopied || files > maxCopiedFiles {
-			return stepwell.Errorf(stepwell.CodeLimit, "move the pipeline and its files to a folder of their own",
-				"the folder of the pipeline has more than %d MiB or %d files: it is copied for actions that run", maxCopied>>20, maxCopiedFiles)
+			return tooMuch("the folder of the pipeline")
 		}
 		rel, err := filepath.Rel(from, path)
 		if err != nil {

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +22,19 @@ type How struct {
 	Trace func(*sim.Trace)
 	// Calm is what came of the undisturbed execution: attempts are told the numbers that they had there.
 	Calm *Played
+	// Store opens the database (sim.Options). Defaults to one in memory.
+	Store func(ctx context.Context, now func() time.Time) (store.Store, error)
+	// Repeat has the actions of Options.Real run twice in each call, which gives Played.Repeated.
+	Repeat bool
+	// Killed is called where the process is to die, with what goes on around it, and ends the real process. Defaults to a death of
+	// the world's process.
+	Killed func(outside []byte) error
+	// Outside is what Killed was given by a process that ran the same test with the same database and was killed: the
+	// execution goes on from there.
+	Outside []byte
+	// Folder is where steps run that really do: an empty one, into which the pipeline's is copied. Defaults to a new one, which is deleted
+	// afterwards.
+	Folder string
 }
 
 // maxLives bounds how often the process of one run may die.
@@ -28,16 +42,20 @@ const maxLives = 20
 
 // disturbed is what a run needs to know because the process may die and messages come twice.
 type disturbed struct {
-	def     *definition.Definition
-	folder  string
-	key     string // of the start, so that it can be repeated; "": it is not
-	numbers map[attemptOf]int
-	keysOf  map[int32]string
-	dropped map[string]int // calls that were cut off, as the test says
-	due     map[callOf]time.Time
-	sent    map[*planned]store.Signal
-	again   []*planned // cut off by a death: who asked for it asks again
-	asked   map[*planned]int
+	def       *definition.Definition
+	folder    string
+	key       string // of the start, so that it can be repeated; "": it is not
+	numbers   map[attemptOf]int
+	keysOf    map[int32]string
+	dropped   map[string]int // calls that were cut off, as the test says
+	due       map[callOf]time.Time
+	sent      map[*planned]store.Signal
+	again     []*planned // cut off by a death: who asked for it asks again
+	asked     map[*planned]int
+	repeated  []Repeated
+	notKilled error                  // why How.Killed has not ended the process
+	pending   map[*planned]time.Time // that will happen
+	doing     *planned               // that happens now
 }
 
 type attemptOf struct {
@@ -52,7 +70,7 @@ type callOf struct {
 
 func newDisturbed() disturbed {
 	return disturbed{numbers: map[attemptOf]int{}, keysOf: map[int32]string{}, dropped: map[string]int{}, due: map[callOf]time.Time{}, sent: map[*planned]store.Signal{},
-		asked: map[*planned]int{}}
+		asked: map[*planned]int{}, pending: map[*planned]time.Time{}}
 }
 
 // Play runs the execution of a test and judges nothing. When the process dies another one takes over, and what was asked for from
@@ -63,7 +81,13 @@ func newDisturbed() disturbed {
 func (o *Runner) Play(ctx context.Context, t *Test, how How) (p *Played, err error) {
 	r := o.newRun(t, &how)
 	r.key = "once"
-	done, err := r.set(ctx)
+	begins := t.At
+	if how.Outside != nil {
+		if begins, err = r.goOn(how.Outside); err != nil {
+			return nil, err
+		}
+	}
+	done, err := r.set(ctx, begins)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +106,9 @@ func (o *Runner) Play(ctx context.Context, t *Test, how How) (p *Played, err err
 	if err := r.readSteps(ctx); err != nil {
 		return nil, err
 	}
-	p, err = r.played()
+	if p, err = r.played(); err == nil && r.copies() {
+		p.Tree, err = treeOf(r.folder)
+	}
 	if err == nil {
 		p.World = r.world
 	}
@@ -103,6 +129,15 @@ func (r *run) live(ctx context.Context) error {
 	if r.key != "" {
 		req.Origin = store.Origin{Key: r.key, KeyHash: []byte(r.key)}
 	}
+	if r.how.Outside != nil {
+		err := r.forget(ctx, true)
+		if err == nil {
+			err = r.world.Restart(ctx)
+		}
+		if err != nil {
+			return err
+		}
+	}
 	for lives := 0; ; lives++ {
 		id, err := r.world.Start(ctx, req)
 		for tries := 0; r.refused(err) && tries < maxRefused; tries++ {
@@ -115,8 +150,8 @@ func (r *run) live(ctx context.Context) error {
 		if err == nil {
 			err = r.world.Run(ctx)
 		}
-		if !errors.Is(err, sim.ErrKilled) {
-			return err
+		if !errors.Is(err, sim.ErrKilled) || r.notKilled != nil {
+			return cmp.Or(r.notKilled, err)
 		}
 		for {
 			if lives++; lives > maxLives {
@@ -146,6 +181,13 @@ func (r *run) fault() func(sim.Passage) sim.Fate {
 	}
 	return func(p sim.Passage) sim.Fate {
 		fate := r.how.Fault(p)
+		if fate == sim.Dies && r.how.Killed != nil {
+			state, err := r.outside()
+			if err == nil {
+				err = r.how.Killed(state)
+			}
+			r.notKilled = err
+		}
 		if fate == sim.Lost && p.Point == sim.BeforeReport {
 			r.count[p.Key]--
 		}
@@ -237,7 +279,10 @@ func (r *run) happen(ctx context.Context, p *planned) error {
 		}
 		r.asked[p] = n
 	}
+	delete(r.pending, p)
+	r.doing = p
 	err := p.do(ctx, r)
+	r.doing = nil
 	for tries := 0; r.refused(err) && tries < maxRefused; tries++ {
 		err = r.ask(ctx, p)
 	}

@@ -20,6 +20,9 @@ type Played struct {
 	Calls     []Call
 	Lines     []store.LogLine
 	World     *sim.World // of Runner.Play: it stands still
+	Folder    string     // in which steps ran; it may be there no more
+	Tree      Tree       // what that held at the end; nil: it was no copy of the test's own
+	Repeated  []Repeated
 
 	def    *definition.Definition
 	pipe   *conductor.Pipeline
@@ -93,7 +96,7 @@ func (p *Played) EffectOf(action string) spec.Effect { return p.effect(action) }
 
 // played is what can be told of the execution that has come to rest.
 func (r *run) played() (p *Played, err error) {
-	p = &Played{def: r.def, pipe: r.pipe, effect: r.effect, Execution: r.x, Keys: r.keys, Steps: map[string]*PlayedStep{}, Calls: r.calls, Lines: r.lines}
+	p = &Played{def: r.def, pipe: r.pipe, effect: r.effect, Execution: r.x, Keys: r.keys, Steps: map[string]*PlayedStep{}, Calls: r.calls, Lines: r.lines, Folder: r.folder, Repeated: r.repeated}
 	if p.Outputs, err = r.outputs(r.x.Outputs); err != nil {
 		return nil, err
 	}

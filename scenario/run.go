@@ -35,13 +35,13 @@ type Options struct {
 	// Unmocked is used by tests that do not say it: fail, empty or real. Defaults to fail.
 	Unmocked string
 	Seed     uint64 // of the order of what happens at one time
-	// Store makes what opens the database of one execution (sim.Options). Defaults to databases in memory.
-	Store func() func(ctx context.Context, now func() time.Time) (store.Store, error)
 	// Dir is the working directory of the executions. Defaults to none.
 	Dir string
 	// Closed refuses tests that reach outside of their texts: actions that run for real, files of items, snapshots, and modifiers of
 	// streams that may read something. For tests that somebody else sends. Defaults to allowing them.
 	Closed bool
+	// Real are steps whose actions run, by what mocks are found by, in every test. They count before mocks and Handlers.
+	Real []string
 	// Handlers run in place of actions, by what mocks are found by; they count before mocks.
 	Handlers map[string]action.Handler
 }
@@ -58,13 +58,6 @@ type loaded struct {
 	def      *definition.Definition
 	problems definition.Problems
 	err      error
-}
-
-func (o *Options) store() func(context.Context, func() time.Time) (store.Store, error) {
-	if o.Store == nil {
-		return nil
-	}
-	return o.Store()
 }
 
 // NewRunner makes one.
@@ -176,7 +169,7 @@ func (o *Runner) load(file string) (*definition.Definition, error) {
 
 // play runs the execution and compares.
 func (r *run) play(ctx context.Context) error {
-	done, err := r.set(ctx)
+	done, err := r.set(ctx, r.t.At)
 	if err != nil {
 		return err
 	}
@@ -188,8 +181,8 @@ func (r *run) play(ctx context.Context) error {
 	return errors.Join(r.judge(ctx), r.world.Close())
 }
 
-// set makes the world. done deletes what the test has written.
-func (r *run) set(ctx context.Context) (done func(), err error) {
+// set makes the world, whose clock begins with a time. done deletes what the test has written.
+func (r *run) set(ctx context.Context, begins time.Time) (done func(), err error) {
 	if err := r.closed(); err != nil {
 		return nil, err
 	}
@@ -209,8 +202,8 @@ func (r *run) set(ctx context.Context) (done func(), err error) {
 	if r.folder, done, err = r.dir(); err != nil {
 		return nil, err
 	}
-	r.world, err = sim.New(ctx, sim.Options{Actions: r.o.Actions, Clock: r.o.Clock, At: r.t.At, Seed: r.how.Seed, Secrets: r.t.Secrets, Mock: r.mock, Observe: r.observe,
-		Lines: func(l store.LogLine) { r.lines = append(r.lines, l) }, Fault: r.fault(), Trace: r.how.Trace, Store: r.o.store()})
+	r.world, err = sim.New(ctx, sim.Options{Actions: r.o.Actions, Clock: r.o.Clock, At: begins, Seed: r.how.Seed, Secrets: r.t.Secrets, Mock: r.mock, Observe: r.observe,
+		Lines: func(l store.LogLine) { r.lines = append(r.lines, l) }, Fault: r.fault(), Trace: r.how.Trace, Store: r.how.Store})
 	if err == nil {
 		r.pipe, err = r.world.Register(ctx, r.def)
 	}
@@ -220,6 +213,10 @@ func (r *run) set(ctx context.Context) (done func(), err error) {
 	if err != nil {
 		done()
 		return nil, err
+	}
+	if r.how.Outside != nil {
+		r.planAgain()
+		return done, nil
 	}
 	r.start = r.world.Clock.Now()
 	for _, p := range r.t.planned {
@@ -277,8 +274,8 @@ func (r *run) explain(ctx context.Context, err error) {
 
 // plan has an entry of when happen after a while.
 func (r *run) plan(p *planned, after time.Duration) {
-	r.fired[p] = true
-	r.world.Plan(r.world.Clock.True().Add(after), func(ctx context.Context) error { return r.happen(ctx, p) })
+	r.fired[p], r.pending[p] = true, r.world.Clock.True().Add(after)
+	r.world.Plan(r.pending[p], func(ctx context.Context) error { return r.happen(ctx, p) })
 }
 
 // observe sees steps change, for entries of when.
@@ -320,6 +317,9 @@ func (r *run) mock(a *sim.Attempt) (*sim.Outcome, error) {
 	r.became(a.Key, stepwell.StepRunning)
 	if act == segmentAction {
 		return nil, nil // its steps have mocks of their own (Streams)
+	}
+	if r.forced(a.Key, id) {
+		return r.forReal(a)
 	}
 	if h := r.handler(a.Key, id, act); h != nil {
 		return &sim.Outcome{Handler: h}, nil
@@ -484,7 +484,7 @@ func (r *run) checkNames() error {
 			check(p.Step, p.pos, "when")
 		}
 	}
-	for _, name := range r.t.real {
+	for _, name := range slices.Concat(r.t.real, r.o.Real) {
 		check(name, r.t.Pos, "real")
 	}
 	if r.t.expect != nil {

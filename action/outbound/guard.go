@@ -18,16 +18,19 @@ type guard struct {
 	private bool
 	hosts   []string
 	cidrs   []netip.Prefix
+	only    []string // nil: any
 }
 
 func newGuard(o Options) (*guard, error) {
 	g := &guard{private: o.AllowPrivate, cidrs: o.AllowCIDRs}
-	for _, h := range o.AllowHosts {
-		h = strings.TrimSuffix(strings.ToLower(h), ".")
-		if rest := strings.TrimPrefix(h, "*."); rest == "" || strings.ContainsAny(rest, "*/@ ") {
-			return nil, stepwell.Invalid("write a name, a name with a port, or *.name for the names below it", "allowed host %q is not a host", h)
+	var err error
+	if g.hosts, err = hosts(o.AllowHosts); err != nil {
+		return nil, err
+	}
+	if o.OnlyHosts != nil {
+		if g.only, err = hosts(o.OnlyHosts); err != nil {
+			return nil, err
 		}
-		g.hosts = append(g.hosts, h)
 	}
 	for _, p := range o.AllowCIDRs {
 		if !p.IsValid() {
@@ -37,8 +40,23 @@ func newGuard(o Options) (*guard, error) {
 	return g, nil
 }
 
+func hosts(names []string) ([]string, error) {
+	out := []string{}
+	for _, h := range names {
+		h = strings.TrimSuffix(strings.ToLower(h), ".")
+		if rest := strings.TrimPrefix(h, "*."); rest == "" || strings.ContainsAny(rest, "*/@ ") {
+			return nil, stepwell.Invalid("write a name, a name with a port, or *.name for the names below it", "allowed host %q is not a host", h)
+		}
+		out = append(out, h)
+	}
+	return out, nil
+}
+
 // dial connects to the first permitted address of the host.
 func (g *guard) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	if g.only != nil && !among(g.only, address) {
+		return nil, blocked("no request goes to %s: its host is not allowed", address)
+	}
 	return g.dialer(address).DialContext(ctx, network, address)
 }
 
@@ -76,14 +94,17 @@ func blocked(format string, args ...any) error {
 }
 
 // named reports whether the host is allowed by name.
-func (g *guard) named(address string) bool {
+func (g *guard) named(address string) bool { return among(g.hosts, address) }
+
+// among reports whether an address ("host:port") is one of the hosts.
+func among(hosts []string, address string) bool {
 	address = strings.ToLower(address)
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		host = address
 	}
 	host = strings.TrimSuffix(host, ".")
-	for _, allowed := range g.hosts {
+	for _, allowed := range hosts {
 		name, wantPort, err := net.SplitHostPort(allowed)
 		if err != nil {
 			name, wantPort = allowed, port

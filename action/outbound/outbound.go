@@ -35,6 +35,9 @@ type Options struct {
 	AllowHosts []string `json:"allow_hosts"`
 	// AllowCIDRs permits all addresses in these networks. Defaults to none.
 	AllowCIDRs []netip.Prefix `json:"allow_cidrs" doc:"write it like 10.1.0.0/16"`
+	// OnlyHosts refuses all hosts but these, which are written like AllowHosts; with Replay, recorded exchanges answer in their place.
+	// Empty, it refuses all. Defaults to nil: it refuses none.
+	OnlyHosts []string `json:"-"`
 
 	// PerHost bounds the requests to each host and port. Defaults to 32 at once, at any rate.
 	PerHost Limit `json:"per_host"`
@@ -109,6 +112,8 @@ func New(o Options) (*Client, error) {
 		return nil, &stepwell.Error{Code: stepwell.CodeInvalid, Message: "exchanges cannot be recorded and replayed at once"}
 	case o.Record != "":
 		c.trips = newRecorder(o.Record, c.trips)
+	case o.Replay != "" && len(o.OnlyHosts) > 0:
+		c.trips = partly{g, c.trips, newReplayer(o.Replay)}
 	case o.Replay != "":
 		c.trips = newReplayer(o.Replay)
 	}

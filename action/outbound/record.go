@@ -183,3 +183,17 @@ func (t *replayer) RoundTrip(req *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: r.Response.Status, Status: strings.TrimSpace(fmt.Sprint(r.Response.Status, " ", http.StatusText(r.Response.Status))),
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: header, Body: io.NopCloser(bytes.NewReader(content)), ContentLength: int64(len(content)), Request: req}, nil
 }
+
+// partly sends requests to the hosts that the guard names, and answers the others from recordings.
+type partly struct {
+	*guard
+	sent, recorded http.RoundTripper
+}
+
+// RoundTrip implements http.RoundTripper.
+func (p partly) RoundTrip(req *http.Request) (*http.Response, error) {
+	if among(p.only, hostPort(req.URL)) {
+		return p.sent.RoundTrip(req)
+	}
+	return p.recorded.RoundTrip(req)
+}

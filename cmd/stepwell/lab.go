@@ -5,14 +5,19 @@ import (
 	"errors"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/child"
 	"github.com/stepwell/stepwell/lab"
 	"github.com/stepwell/stepwell/scenario"
+	"github.com/stepwell/stepwell/store"
+	"github.com/stepwell/stepwell/store/sqlite"
 	"github.com/stepwell/stepwell/view"
 )
 
@@ -22,6 +27,11 @@ type labFlags struct {
 	budget time.Duration
 	seed   uint64
 	replay string
+	real   []string
+	allow  []string
+	kill   bool
+	life   string
+	store  *choice
 	output *choice
 }
 
@@ -52,22 +62,97 @@ func (p *program) newLabCommand() *cobra.Command {
 	flags.DurationVar(&f.budget, "budget", 10*time.Second, "the `time` after which no more runs of a test begin")
 	flags.Uint64Var(&f.seed, "seed", 1, "`number` that chooses pairs of faults, and orders")
 	flags.StringVar(&f.replay, "replay", "", "run the one `schedule` that a report names, and show what happened")
+	flags.StringSliceVar(&f.real, "real", nil, "`steps` whose actions really run, in a copy of the pipeline's folder: each also twice,\nwhich must leave what once leaves")
+	flags.StringSliceVar(&f.allow, "allow", nil, "`hosts` that steps of --real may send HTTP requests to; others are refused, or answered\nby http.replay of the settings")
+	flags.BoolVar(&f.kill, "kill", false, "kill processes that have their database on disk, and let others take over, instead of simulating it")
+	f.store = &choice{"memory", []string{"memory", "sqlite"}}
+	flags.Var(f.store, "store", "where the simulated runs keep their data: memory, or sqlite in temporary folders, which is slower")
+	flags.StringVar(&f.life, "life", "", "be a process of a run with --kill, in this `folder`")
+	_ = flags.MarkHidden("life") // it is there
 	f.output = format(flags, "text", "json")
 	p.settings.addLenient(flags)
 	return cmd
+}
+
+// more are the flags that a replay needs, too.
+func (f *labFlags) more() (s string) {
+	for _, name := range f.real {
+		s += " --real '" + name + "'"
+	}
+	for _, host := range f.allow {
+		s += " --allow '" + host + "'"
+	}
+	if f.kill {
+		s += " --kill"
+	}
+	if f.store.value != "memory" {
+		s += " --store " + f.store.value
+	}
+	return s
+}
+
+// onDisk opens the database in a folder.
+func onDisk(dir string) func(context.Context, func() time.Time) (store.Store, error) {
+	return func(ctx context.Context, now func() time.Time) (store.Store, error) {
+		return sqlite.Open(ctx, sqlite.Options{Path: filepath.Join(dir, "store.db"), Exclusive: true, Synchronous: "normal", Now: now})
+	}
+}
+
+// anotherLife runs this command in another process, which is told in which folder it lives: there is all that it leaves when it is killed.
+func anotherLife(ctx context.Context, dir string) (said string, err error) {
+	c, err := child.Start("", []string{"TMPDIR=" + dir, "TMP=" + dir, "TEMP=" + dir}, append(slices.Clone(os.Args[1:]), "--life", dir)...)
+	if err != nil {
+		return "", err
+	}
+	select {
+	case <-c.Ended():
+		return c.Said(), nil
+	case <-ctx.Done():
+		c.Kill()
+		return "", context.Cause(ctx)
+	}
+}
+
+// life is one of the two processes of a killed run.
+func (p *program) life(ctx context.Context, tests []*scenario.Test, dir string, o lab.Options) error {
+	job, err := lab.ReadJob(dir)
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(tests, job.Is)
+	if i < 0 {
+		return notFound("", "%s has no test %q any more", job.File, job.Name)
+	}
+	o.Workers = 1
+	l, err := lab.New(o)
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	return l.Life(ctx, tests[i], dir)
 }
 
 // exitBroken is the exit code when a rule of Stepwell itself was broken.
 const exitBroken = 4
 
 func (p *program) lab(ctx context.Context, paths []string, f *labFlags) error {
+	if len(f.allow) > 0 && len(f.real) == 0 {
+		return stepwell.Invalid("name the steps: --real deploy", "--allow is for the requests of steps that really run")
+	}
 	only, tests, err := p.readTests(paths, f.run)
 	if err != nil {
 		return err
 	}
-	l, err := lab.New(lab.Options{Budget: f.budget, Seed: f.seed, Replay: f.replay, Runner: func() (*scenario.Runner, func(), error) {
-		return p.testRunner(&testFlags{unmocked: &choice{value: "fail"}})
-	}})
+	o := lab.Options{Budget: f.budget, Seed: f.seed, Replay: f.replay, Real: len(f.real) > 0 && !f.kill, Kill: f.kill && f.life == "", Flags: f.more(), Process: anotherLife, Runner: func() (*scenario.Runner, func(), error) {
+		return p.testRunner(&testFlags{unmocked: &choice{value: "fail"}, real: f.real, allow: append([]string{}, f.allow...)})
+	}}
+	if f.store.value == "sqlite" || f.life != "" {
+		o.Store = onDisk
+	}
+	if f.life != "" {
+		return p.life(ctx, tests, f.life, o)
+	}
+	l, err := lab.New(o)
 	if err != nil {
 		return err
 	}

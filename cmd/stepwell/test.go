@@ -36,6 +36,9 @@ type testFlags struct {
 	from     string
 	unmocked *choice
 	output   *choice
+
+	// Of the lab: steps whose actions run, and the hosts that requests go to; nil: all that the settings allow.
+	real, allow []string
 }
 
 func (p *program) newTestCommand() *cobra.Command {
@@ -235,7 +238,7 @@ func (p *program) testRunner(f *testFlags) (_ *scenario.Runner, done func(), err
 	}
 	done = func() { os.RemoveAll(dir) } // what cannot be deleted stays in the system's folder for temporary files
 	streams, clock := &scenario.Streams{Dir: filepath.Join(dir, "streams")}, &sim.Clock{}
-	actions, err := p.testActions(streams, clock)
+	actions, err := p.testActions(streams, clock, f.allow)
 	if err != nil {
 		done()
 		return nil, nil, err
@@ -247,14 +250,18 @@ func (p *program) testRunner(f *testFlags) (_ *scenario.Runner, done func(), err
 		}
 		return d.def, d.problems, nil
 	}
-	return scenario.NewRunner(scenario.Options{Actions: actions, Clock: clock, Streams: streams, Load: load, Update: f.update, Unmocked: f.unmocked.value, Seed: f.seed}), done, nil
+	return scenario.NewRunner(scenario.Options{Actions: actions, Clock: clock, Streams: streams, Load: load, Update: f.update, Unmocked: f.unmocked.value, Seed: f.seed, Real: f.real}), done, nil
 }
 
-// testActions are the actions that go with the settings, by the clock of the tests and with their streams.
-func (p *program) testActions(streams *scenario.Streams, clock *sim.Clock) (*action.Registry, error) {
+// testActions are the actions that go with the settings, by the clock of the tests and with their streams. Requests go only to the hosts
+// in only; nil: to all that the settings allow.
+func (p *program) testActions(streams *scenario.Streams, clock *sim.Clock, only []string) (*action.Registry, error) {
 	o, err := p.options()
 	if err != nil {
 		return nil, err
+	}
+	if only != nil {
+		o.HTTP.OnlyHosts, o.HTTP.AllowHosts = only, append(slices.Clone(o.HTTP.AllowHosts), only...)
 	}
 	o.Now, o.Checkpoints, o.Replace = clock.Now, streams.Dir, streams.Replace
 	return app.Actions(o)
