@@ -72,7 +72,7 @@ var workloads = []struct {
 	{"stream", 1, 100_000_000, 1_000_000, (*bench).stream}, {"stac", 5, 100_000_000, 1_000_000, (*bench).stac}, {"serve", 1, 1_000_000, 20, (*bench).serve}, {"progress", 1, 100_000, 1_000, (*bench).progress},
 	{"plugin", 1, 100_000, 10_000, (*bench).plugin},
 	{"takeover", 1, 1_000, 100, (*bench).takeover}, {"runs", 1_000, 10_000_000, 1_000_000, (*bench).runs}, {"lessons", 1, 100_000, 1_000, (*bench).lessons},
-	{"field", 1, 900_000, 100_000, (*bench).field},
+	{"field", 1, 900_000, 100_000, (*bench).field}, {"tests", 1, 10_000_000, 5_000, (*bench).tests},
 }
 
 // Workloads are the names that Run knows.

@@ -52,6 +52,8 @@ type Options struct {
 	Queue   queue.Queue
 	Blobs   store.Blobs
 	Catalog plan.Catalog
+	// Compiled is shared with other conductors. Defaults to none: each compiles what it runs.
+	Compiled *Compiled
 	// Secrets seals secrets in the recorded parameters of executions. Defaults to none: they are recorded as they
 	// are.
 	Secrets Secrets

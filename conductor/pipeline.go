@@ -51,8 +51,29 @@ func (ps *pipelines) keep(p *Pipeline) *Pipeline {
 			break
 		}
 	}
+	if ps.byHash == nil {
+		ps.byHash = map[[32]byte]*Pipeline{}
+	}
 	ps.byHash[p.Hash] = p
 	return p
+}
+
+// Compiled keeps compiled definitions for several conductors that have one Catalog, so that what all of them run is compiled once. Its
+// zero value is ready; it may be used by many at once.
+type Compiled struct{ pipelines }
+
+// find is the compiled form of a snapshot that has the hash.
+func (c *Compiled) find(hash [32]byte) *Pipeline {
+	if c == nil {
+		return nil
+	}
+	return c.lookup(hash)
+}
+
+func (c *Compiled) add(p *Pipeline) {
+	if c != nil {
+		c.keep(p)
+	}
 }
 
 // Register compiles a checked definition and stores its snapshot, both at most once.
@@ -69,14 +90,27 @@ func (c *Conductor) Register(ctx context.Context, d *definition.Definition) (*Pi
 	if p := c.pipelines.lookup(hash); p != nil {
 		return p, nil
 	}
-	compiled, err := plan.Compile(d, c.o.Catalog)
-	if err != nil {
-		return nil, err
+	p := c.o.Compiled.find(hash)
+	if p == nil {
+		if p, err = c.compile(d, hash); err != nil {
+			return nil, err
+		}
 	}
 	if err := c.o.Store.PutDefinition(ctx, hash[:], body); err != nil {
 		return nil, err
 	}
-	return c.pipelines.keep(&Pipeline{Name: d.Name, Hash: hash, Parameters: d.Parameters, plan: compiled, report: definition.AddedReport(d)}), nil
+	return c.pipelines.keep(p), nil
+}
+
+// compile makes the pipeline of a definition whose snapshot has the hash.
+func (c *Conductor) compile(d *definition.Definition, hash [32]byte) (*Pipeline, error) {
+	compiled, err := plan.Compile(d, c.o.Catalog)
+	if err != nil {
+		return nil, err
+	}
+	p := &Pipeline{Name: d.Name, Hash: hash, Parameters: d.Parameters, plan: compiled, report: definition.AddedReport(d)}
+	c.o.Compiled.add(p)
+	return p, nil
 }
 
 // snapshot finds the compiled definition of an execution that exists.
@@ -92,13 +126,16 @@ func (c *Conductor) snapshot(ctx context.Context, hash []byte) (*Pipeline, error
 	if err != nil {
 		return nil, err
 	}
+	if p := c.o.Compiled.find(key); p != nil && sha256.Sum256(body) == key {
+		return c.pipelines.keep(p), nil
+	}
 	d, err := definition.Decode(body)
 	if err != nil {
 		return nil, err
 	}
-	compiled, err := plan.Compile(d, c.o.Catalog)
+	p, err := c.compile(d, key)
 	if err != nil {
 		return nil, err
 	}
-	return c.pipelines.keep(&Pipeline{Name: d.Name, Hash: key, Parameters: d.Parameters, plan: compiled, report: definition.AddedReport(d)}), nil
+	return c.pipelines.keep(p), nil
 }

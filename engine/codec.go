@@ -172,6 +172,14 @@ func appendQueued(dst []byte, q []int32) []byte {
 // DecodeBatch reads the form that AppendBatch writes. Outputs of completed attempts exist only for steps that
 // templates read.
 func DecodeBatch(version int64, body []byte) (*Batch, error) {
+	if b := decodeWritten(version, body); b != nil {
+		return b, nil
+	}
+	return decodeAny(version, body)
+}
+
+// decodeAny reads a batch in any form of its JSON, and says what is wrong with it.
+func decodeAny(version int64, body []byte) (*Batch, error) {
 	var raw struct {
 		T int64             `json:"t"`
 		E []json.RawMessage `json:"e"`

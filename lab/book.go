@@ -2,11 +2,11 @@ package lab
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/scenario"
@@ -167,29 +167,33 @@ type event struct {
 	Epoch uint32 `json:"p"`
 }
 
-// UnmarshalJSON reads both forms: a list is an attempt that has completed.
-func (e *event) UnmarshalJSON(raw []byte) error {
+// read reads both forms: a list is an attempt that has completed.
+func (e *event) read(raw []byte) error {
 	if raw[0] != '[' {
-		type plain event
-		return json.Unmarshal(raw, (*plain)(e))
+		return json.Unmarshal(raw, e)
 	}
-	list := []json.RawMessage{}
-	if err := json.Unmarshal(raw, &list); err != nil || len(list) < 3 {
-		return cmp.Or(err, fmt.Errorf("an event of %d parts", len(list)))
-	}
-	for i, to := range []any{&e.Kind, &e.Idx, &e.Epoch} {
-		if err := json.Unmarshal(list[i], to); err != nil {
+	n := [3]int64{}
+	rest := raw[1:]
+	for i := range n {
+		end := bytes.IndexAny(rest, ",]")
+		if end < 0 {
+			return fmt.Errorf("an event of %d parts", i)
+		}
+		var err error
+		if n[i], err = strconv.ParseInt(string(rest[:end]), 10, 64); err != nil {
 			return err
 		}
+		rest = rest[end+1:]
 	}
+	*e = event{Kind: int(n[0]), Idx: int32(n[1]), Epoch: uint32(n[2])}
 	return nil
 }
 
 // batch is the record of a commit.
 type batch struct {
-	T int64      `json:"t"`
-	E []event    `json:"e"`
-	Q [][2]int32 `json:"q"`
+	T int64             `json:"t"`
+	E []json.RawMessage `json:"e"`
+	Q [][2]int32        `json:"q"`
 }
 
 func (b *book) commit(c *store.Commit) {
@@ -209,7 +213,13 @@ func (b *book) commit(c *store.Commit) {
 		b.breaks(ruleFold, "version %d cannot be read: %v", c.Version, err)
 	}
 	p.times[log.T] = true
-	b.events(p, &log)
+	events := make([]event, len(log.E))
+	for i, raw := range log.E {
+		if err := events[i].read(raw); err != nil {
+			b.breaks(ruleFold, "version %d cannot be read: %v", c.Version, err)
+		}
+	}
+	b.events(p, events)
 	for _, run := range log.Q {
 		for i := range run[1] {
 			p.credit[run[0]+i]++
@@ -240,15 +250,15 @@ func (b *book) commit(c *store.Commit) {
 	}
 }
 
-func (b *book) events(p *page, log *batch) {
-	restarted := slices.ContainsFunc(log.E, func(e event) bool { return e.Kind == kindRestart })
+func (b *book) events(p *page, list []event) {
+	restarted := slices.ContainsFunc(list, func(e event) bool { return e.Kind == kindRestart })
 	if p.terminal && !restarted {
 		b.breaks(ruleEnded, "version %d came after the end, and is no restart", p.version)
 	}
 	if restarted {
 		clear(p.started)
 	}
-	for _, e := range log.E {
+	for _, e := range list {
 		at := attempt{e.Idx, e.Epoch}
 		switch e.Kind {
 		case kindDone, kindFailed, kindSkipped, kindWaiting, kindLost, kindDoneAll:

@@ -51,6 +51,7 @@ type Runner struct {
 	o         Options
 	pipelines map[string]*loaded
 	covered   map[string]*coverage
+	compiled  conductor.Compiled
 }
 
 // loaded is a pipeline's file.
@@ -203,7 +204,7 @@ func (r *run) set(ctx context.Context, begins time.Time) (done func(), err error
 		return nil, err
 	}
 	r.world, err = sim.New(ctx, sim.Options{Actions: r.o.Actions, Clock: r.o.Clock, At: begins, Seed: r.how.Seed, Secrets: r.t.Secrets, Mock: r.mock, Observe: r.observe,
-		Lines: func(l store.LogLine) { r.lines = append(r.lines, l) }, Fault: r.fault(), Trace: r.how.Trace, Store: r.how.Store})
+		Lines: func(l store.LogLine) { r.lines = append(r.lines, l) }, Fault: r.fault(), Trace: r.how.Trace, Store: r.how.Store, Compiled: &r.compiled})
 	if err == nil {
 		r.pipe, err = r.world.Register(ctx, r.def)
 	}

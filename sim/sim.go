@@ -55,6 +55,8 @@ type Options struct {
 	// Clock is set to At. Defaults to a new one.
 	Clock *Clock
 	At    time.Time // Defaults to Start
+	// Compiled is shared with other worlds that have the same Actions. Defaults to none.
+	Compiled *conductor.Compiled
 	// Seed picks which of the waiting attempts begins, and which of those that end at one moment ends, first. 0: the order of
 	// their dispatch.
 	Seed uint64
@@ -244,7 +246,7 @@ func (w *World) boot(ctx context.Context) (err error) {
 	w.stopping, w.down, w.refuse, w.pauses = false, false, [2]int{}, 0
 	w.trace(Trace{What: Booted})
 	log, mine, outage := slog.New(slog.DiscardHandler), mortalStore{w.Store, w}, store.NewOutage(w.pause)
-	w.Conductor, err = conductor.New(ctx, conductor.Options{Store: mine, Queue: mortalQueue{w.queue, w}, Blobs: mine.Blobs(), Catalog: w.o.Actions,
+	w.Conductor, err = conductor.New(ctx, conductor.Options{Store: mine, Queue: mortalQueue{w.queue, w}, Blobs: mine.Blobs(), Catalog: w.o.Actions, Compiled: w.o.Compiled,
 		Secrets: w.guard, Revoke: w.revoke, Observe: w.observe, Now: w.Clock.Now, NewID: w.newID, Stepped: true, Outage: outage, Log: log,
 		Limits: conductor.Limits{Patience: time.Nanosecond}})
 	if err != nil {

@@ -44,6 +44,8 @@ func (p *program) newBenchCommand() *cobra.Command {
 
   field     the columns and the graph of an execution of n steps, and one-step executions alone and beside a page that asks for both;
             then 1,000 pages follow another such execution, while its state is asked for
+  tests     n tests of a pipeline of 11 rows, on all cores, compiling it included; then every single fault of the crash lab in
+            a pipeline of 50 steps
 
 With --store postgres://… no-op steps have a second line: processor time, bytes, connections and, with pg_stat_statements, statements.
 
@@ -58,7 +60,7 @@ other work on the machine slows both; -o markdown gives the medians as a table.`
 		},
 	}
 	f := cmd.Flags()
-	f.IntVar(&o.N, "n", 0, "size of the workload; defaults to 200, 100, 10000, 1000, 1000000, 1000000, 20, 1000, 10000, 100, 1000000, 1000 and 100000")
+	f.IntVar(&o.N, "n", 0, "size of the workload; defaults to 200, 100, 10000, 1000, 1000000, 1000000, 20, 1000, 10000, 100, 1000000, 1000, 100000 and 5000")
 	f.IntVar(&o.Runs, "runs", 5, "how often")
 	f.StringVar(&o.Store, "store", "", "database as sqlite:PATH or postgres://…, which keeps what is measured; defaults to a temporary one")
 	f.StringVar(&o.Queue, "queue", "memory:", "queue; memory: is the embedded one, or the `URL` of a Redis server in whose lists workers in other processes take the steps")
