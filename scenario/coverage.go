@@ -170,6 +170,17 @@ func (r *run) coverSkipped(ctx context.Context, c *coverage, key, at string) err
 	return nil
 }
 
+// Merge adds what the tests of another runner have covered.
+func (o *Runner) Merge(other *Runner) {
+	for file, c := range other.covered {
+		if mine := o.covered[file]; mine != nil {
+			maps.Copy(mine.seen, c.seen)
+		} else {
+			o.covered[file] = c
+		}
+	}
+}
+
 // Coverage is what all tests until now have covered, by pipeline.
 func (o *Runner) Coverage() (out []Coverage) {
 	for _, file := range slices.Sorted(maps.Keys(o.covered)) {

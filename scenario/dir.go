@@ -26,9 +26,14 @@ func (r *run) real(step string) bool {
 	return cmp.Or(r.t.unmocked, r.o.Unmocked) == unmockedReal
 }
 
+// RunsForReal reports whether actions of the test run that may have effects outside. unmocked is Options.Unmocked.
+func (t *Test) RunsForReal(unmocked string) bool {
+	return len(t.real) > 0 || cmp.Or(t.unmocked, unmocked) == unmockedReal
+}
+
 // copies reports whether the folder in which steps run is a copy of the pipeline's.
 func (r *run) copies() bool {
-	return len(r.t.real) > 0 || len(r.o.Real) > 0 || cmp.Or(r.t.unmocked, r.o.Unmocked) == unmockedReal
+	return len(r.o.Real) > 0 || r.t.RunsForReal(r.o.Unmocked)
 }
 
 // dir is the folder in which steps run: a copy of the pipeline's if actions run that may change it. done deletes it.

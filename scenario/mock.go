@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/stepwell/stepwell"
@@ -28,7 +29,7 @@ type outcome struct {
 	outputs *spec.Node // nil: none
 	when    *expr.Template
 	until   time.Time // of a wait
-	checked map[string]bool
+	checked sync.Map  // actions whose outputs these could be
 }
 
 // outcomeKeys are the keys of an outcome.
@@ -87,7 +88,7 @@ func (d *decoder) mocks(e spec.Entry) (out []*mock) {
 }
 
 func (d *decoder) outcome(n *spec.Node, path string) *outcome {
-	o := &outcome{pos: n.Pos, checked: map[string]bool{}}
+	o := &outcome{pos: n.Pos}
 	d.Struct(n, path, shapes.outcome, &o.outcomeKeys, func(e spec.Entry) bool {
 		switch e.Key {
 		case "outputs":

@@ -257,9 +257,11 @@ func (r *run) announce() error {
 // params are the parameters of the execution.
 func (r *run) params(def *definition.Definition) map[string]any {
 	if r.t.foreign {
-		maps.DeleteFunc(r.t.Params, func(name string, _ any) bool {
+		given := maps.Clone(r.t.Params) // others run the test, too
+		maps.DeleteFunc(given, func(name string, _ any) bool {
 			return !r.t.params[name] && !slices.ContainsFunc(def.Parameters, func(p definition.Parameter) bool { return p.Name == name })
 		})
+		return given
 	}
 	return r.t.Params
 }
@@ -412,10 +414,12 @@ func (r *run) suggest(key, act string) string {
 // checkOutputs refuses outputs that the action does not give.
 func (r *run) checkOutputs(o *outcome, step *plan.Step, outputs map[string]any) error {
 	s, ok := r.o.Actions.Spec(step.Action)
-	if !ok || len(s.Outputs) == 0 || o.checked[step.Action] {
+	if !ok || len(s.Outputs) == 0 {
 		return nil
 	}
-	o.checked[step.Action] = true
+	if _, before := o.checked.LoadOrStore(step.Action, true); before {
+		return nil
+	}
 	fields := slices.Clone(s.Outputs)
 	var names []string
 	for i := range fields {

@@ -9,11 +9,15 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/action"
@@ -88,6 +92,13 @@ func (p *program) newTestCommand() *cobra.Command {
 	return cmd
 }
 
+// moreGarbage lets worlds that are small and short-lived cost less, unless somebody has said otherwise.
+func (p *program) moreGarbage() {
+	if _, set := p.env("GOGC"); !set {
+		debug.SetGCPercent(400)
+	}
+}
+
 // readTests reads the tests in and below the paths, and what their names must match.
 func (p *program) readTests(paths []string, run string) (only *regexp.Regexp, tests []*scenario.Test, err error) {
 	only, err = regexp.Compile(run)
@@ -111,36 +122,70 @@ func (p *program) readTests(paths []string, run string) (only *regexp.Regexp, te
 
 // test runs all tests and writes the report.
 func (p *program) test(ctx context.Context, paths []string, f *testFlags) error {
+	p.moreGarbage()
 	only, tests, err := p.readTests(paths, f.run)
 	if err != nil {
 		return err
 	}
-	runner, done, err := p.testRunner(f)
-	if err != nil {
-		return err
-	}
-	defer done()
-	report := &scenario.Report{Tests: []*scenario.Result{}}
-	for _, t := range tests {
-		if !only.MatchString(t.Name) {
-			continue
-		}
-		result, err := runner.Run(ctx, t)
-		if err != nil {
-			return err
-		}
-		report.Add(result)
-	}
-	if len(report.Tests) == 0 {
+	tests = slices.DeleteFunc(tests, func(t *scenario.Test) bool { return !only.MatchString(t.Name) })
+	if len(tests) == 0 {
 		return notFound("", "no test has a name that matches %q", f.run)
 	}
-	if report.Coverage = runner.Coverage(); report.Coverage == nil {
-		report.Coverage = []scenario.Coverage{}
+	report, err := p.testAll(ctx, tests, f)
+	if err != nil {
+		return err
 	}
 	if err := p.writeReport(report, f); err != nil {
 		return err
 	}
 	return p.verdict(report, f)
+}
+
+// testsForCore is how many tests are worth another core.
+const testsForCore = 20
+
+// testAll runs tests, on all cores unless they do something outside or rewrite snapshots. The report has them in order.
+func (p *program) testAll(ctx context.Context, tests []*scenario.Test, f *testFlags) (*scenario.Report, error) {
+	cores := min(runtime.GOMAXPROCS(0), 1+len(tests)/testsForCore)
+	if f.update || slices.ContainsFunc(tests, func(t *scenario.Test) bool { return t.RunsForReal(f.unmocked.value) }) {
+		cores = 1
+	}
+	runners, results := make([]*scenario.Runner, cores), make([]*scenario.Result, len(tests))
+	var next atomic.Int64
+	group, within := errgroup.WithContext(ctx)
+	for i := range runners {
+		group.Go(func() error {
+			runner, done, err := p.testRunner(f)
+			if err != nil {
+				return err
+			}
+			defer done()
+			runners[i] = runner
+			for {
+				n := int(next.Add(1)) - 1
+				if n >= len(tests) {
+					return nil
+				}
+				if results[n], err = runner.Run(within, tests[n]); err != nil {
+					return err
+				}
+			}
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	report := &scenario.Report{Tests: []*scenario.Result{}}
+	for _, r := range results {
+		report.Add(r)
+	}
+	for _, r := range runners[1:] {
+		runners[0].Merge(r)
+	}
+	if report.Coverage = runners[0].Coverage(); report.Coverage == nil {
+		report.Coverage = []scenario.Coverage{}
+	}
+	return report, nil
 }
 
 func (p *program) writeReport(report *scenario.Report, f *testFlags) error {
