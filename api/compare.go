@@ -9,6 +9,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/compare"
+	"github.com/stepwell/stepwell/definition"
 	"github.com/stepwell/stepwell/engine"
 	"github.com/stepwell/stepwell/field"
 	"github.com/stepwell/stepwell/store"
@@ -76,7 +77,10 @@ func (f *fields) compare(ctx context.Context, in *CompareExecutions) (*answer[Co
 		}
 	}
 	rows, totals := compare.Join(steps[0], steps[1], compare.Order(in.Sort))
-	out := Comparison{A: f.executionOf(a), B: f.executionOf(b), Totals: totals, Definitions: !bytes.Equal(a.Definition, b.Definition), Params: !sameJSON(a.Params, b.Params), Outputs: !sameJSON(a.Outputs, b.Outputs)}
+	out := Comparison{A: f.executionOf(a), B: f.executionOf(b), Totals: totals, Params: !sameJSON(a.Params, b.Params), Outputs: !sameJSON(a.Outputs, b.Outputs)}
+	if out.Definitions, err = f.differ(ctx, a, b); err != nil {
+		return nil, err
+	}
 	var page []compare.Row
 	for i := int(from); i < len(rows); i++ {
 		if !in.All && !rows[i].Differs() {
@@ -90,6 +94,24 @@ func (f *fields) compare(ctx context.Context, in *CompareExecutions) (*answer[Co
 	}
 	out.Steps, err = f.comparedSteps(ctx, a, b, page)
 	return reply(out, err)
+}
+
+// differ reports whether two executions run definitions that say something else: comments do not count.
+func (f *fields) differ(ctx context.Context, a, b *store.Execution) (bool, error) {
+	if bytes.Equal(a.Definition, b.Definition) {
+		return false, nil
+	}
+	var bodies [2][]byte
+	for i, x := range []*store.Execution{a, b} {
+		body, err := f.o.Store.Definition(ctx, x.Definition)
+		if err == nil {
+			bodies[i], _, err = definition.Untold(body)
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+	return !bytes.Equal(bodies[0], bodies[1]), nil
 }
 
 // comparable are the steps of an execution, from the kept table of their states.

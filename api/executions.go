@@ -34,6 +34,7 @@ func (s *server) executions() {
 	handle(s, "execution.logs.histogram", s.logHistogram)
 	handle(s, "execution.history", s.listHistory)
 	handle(s, "execution.definition", s.getDefinition)
+	handle(s, "execution.source", s.getSource)
 	handle(s, "search", s.search)
 }
 
@@ -316,5 +317,8 @@ func (s *server) getDefinition(ctx context.Context, in *ExecutionPath) (*answer[
 		return nil, err
 	}
 	body, err := s.o.Store.Definition(ctx, x.Definition)
+	if err == nil {
+		body, _, err = definition.Untold(body)
+	}
 	return reply(s.json(x.ID, body), err)
 }

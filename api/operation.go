@@ -72,6 +72,7 @@ func operations() []operation {
 		{"execution.events.columns", "GET", prefix + "/executions/{execution_id}/events.columns", viewer, 0, "Gives all changes of an execution's steps as columns, for pages that replay it"},
 		{"execution.field.stream", "GET", prefix + "/executions/{execution_id}/field/stream", viewer, streams, "Streams what changes in the columns of /field over a WebSocket"},
 		{"execution.definition", "GET", prefix + "/executions/{execution_id}/definition", viewer, 0, "Shows the definition that the execution runs, as it was when it began"},
+		{"execution.source", "GET", prefix + "/executions/{execution_id}/source", viewer, 0, "Shows the document that the execution runs as it was written, comments included, and the lines of its steps"},
 		{"execution.compare", "GET", prefix + "/executions/{execution_id}/compare/{other_id}", viewer, 0, "Compares the steps of two executions by their keys"},
 		{"execution.streams", "GET", prefix + "/executions/{execution_id}/streams", viewer, 0, "Shows the streams of an execution: items and rates of each module, and which one is the bottleneck"},
 		{"execution.streams.failures", "GET", prefix + "/executions/{execution_id}/streams/failures", viewer, 0, "Groups the failed items of an execution by module and message, with examples"},

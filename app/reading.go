@@ -19,6 +19,7 @@ import (
 	"github.com/stepwell/stepwell/engine"
 	"github.com/stepwell/stepwell/estimate"
 	"github.com/stepwell/stepwell/feed"
+	"github.com/stepwell/stepwell/pipeline"
 	"github.com/stepwell/stepwell/queue"
 	"github.com/stepwell/stepwell/secret"
 	"github.com/stepwell/stepwell/store"
@@ -62,7 +63,7 @@ func OpenReading(ctx context.Context, o Options) (*Reading, error) {
 		return nil, errors.Join(err, s.Close())
 	}
 	files := &App{streams: o.streamFiles()}
-	client, hub, err := executionsAPI(api.Options{Store: s, Blobs: s.Blobs(), Control: asks, Forecast: asks, Signals: asks, Catalog: catalog, Log: o.Log,
+	client, hub, err := executionsAPI(pipeline.Options{Objects: s, Runner: asks, Executions: s, Catalog: catalog, Log: o.Log}, api.Options{Store: s, Blobs: s.Blobs(), Control: asks, Forecast: asks, Signals: asks, Catalog: catalog, Log: o.Log,
 		StreamFailures: files.StreamFailures, Footprints: files.Footprints})
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
@@ -80,8 +81,12 @@ func (r *Reading) Close() error {
 }
 
 // executionsAPI is the part of the API that shows and changes executions, and shows what they wait for.
-func executionsAPI(o api.Options) (*client.Client, *feed.Hub, error) {
+func executionsAPI(stored pipeline.Options, o api.Options) (_ *client.Client, _ *feed.Hub, err error) {
 	o.Estimates = estimate.New(o.Store, nil)
+	o.Pipelines, err = pipeline.New(stored) // whose texts executions have
+	if err != nil {
+		return nil, nil, err
+	}
 	hub, err := localFeed(o.Store, o.Estimates, o.Log)
 	if err != nil {
 		return nil, nil, err
@@ -354,7 +359,7 @@ func (r *requester) Wait(ctx context.Context, id string) (*store.Execution, erro
 
 // Client is the API over the executions of a, in this process.
 func (a *App) Client() (*client.Client, error) {
-	client, _, err := executionsAPI(api.Options{Store: a.Store, Blobs: a.Store.Blobs(), Control: here{a.Conductor, a}, Forecast: a.Conductor, Signals: a.Conductor, Redact: a.Secrets, Catalog: a.Actions, Log: a.log, StreamFailures: a.StreamFailures, Footprints: a.Footprints})
+	client, _, err := executionsAPI(pipeline.Options{Objects: a.Store, Runner: a.Conductor, Executions: a.Store, Catalog: a.Actions, Log: a.log}, api.Options{Store: a.Store, Blobs: a.Store.Blobs(), Control: here{a.Conductor, a}, Forecast: a.Conductor, Signals: a.Conductor, Redact: a.Secrets, Catalog: a.Actions, Log: a.log, StreamFailures: a.StreamFailures, Footprints: a.Footprints})
 	return client, err
 }
 

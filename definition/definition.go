@@ -48,6 +48,10 @@ type Definition struct {
 	// Author authorises the steps, where roles matter: a server fills it in, a document cannot.
 	Author *Author `json:"author,omitempty" key:"-"`
 
+	// Text is the document as written, of an execution's own definition; nothing else keeps that one. "": it is not kept here. Two texts
+	// that say the same are two snapshots.
+	Text string `json:"text,omitempty" key:"-"`
+
 	Pos Pos `json:"-"`
 	// At gives positions outside of steps by path: "settings/concurrency/key", "outputs/url". Keys are escaped as in
 	// Step.At.

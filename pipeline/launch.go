@@ -171,5 +171,6 @@ func (l *Library) document(ctx context.Context, text []byte, role string) (*cond
 		return nil, &stepwell.Error{Code: stepwell.CodeInvalid, Message: "the document cannot be read", Err: p.problems.Err()}
 	}
 	p.def.Author = author(role, p.def.Name)
+	p.def.Keep(text)
 	return l.prepared(ctx, p)
 }

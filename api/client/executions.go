@@ -98,6 +98,11 @@ func (c *Client) Definition(ctx context.Context, id string) (json.RawMessage, er
 	return *out, nil
 }
 
+// Source is the document that an execution runs, as it was written.
+func (c *Client) Source(ctx context.Context, id string) (*api.ExecutionSource, error) {
+	return get[api.ExecutionSource](ctx, c, at("executions", id, "source"), nil)
+}
+
 // Graph is the execution f.ID as few nodes.
 func (c *Client) Graph(ctx context.Context, f api.GetGraph) (*api.Graph, error) {
 	return get[api.Graph](ctx, c, at("executions", f.ID, "graph"), queryOf(f))

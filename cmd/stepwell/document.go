@@ -86,7 +86,7 @@ func (p *program) resolved(file string, actions *action.Registry, read func(file
 	for _, d := range l.subs {
 		l.check(d)
 		root.add(d.problems)
-		d.def.Pipelines = nil
+		d.def.Pipelines, d.def.Text = nil, ""
 	}
 	return root, nil
 }
@@ -142,6 +142,9 @@ func (l *loader) parse(file string) (*document, error) {
 		Dotenv: func(path string) (map[string]string, error) {
 			return settings.Dotenv(path, filepath.Dir(file), readFile)
 		}})
+	if def != nil {
+		def.Keep(src)
+	}
 	return &document{file: file, def: def, problems: problems}, nil
 }
 

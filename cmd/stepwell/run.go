@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"fmt"
 	"maps"
 	"os"
@@ -253,10 +252,24 @@ func (p *program) resumeNewest(s *session, d *document) error {
 	if err != nil {
 		return s.abandon(err)
 	}
-	if body, err := definition.Encode(d.def); err == nil {
-		if hash := sha256.Sum256(body); !bytes.Equal(hash[:], x.Definition) {
-			fmt.Fprintf(p.err, "hint: %s has changed; the execution continues with what it was started with\n", d.file)
-		}
+	if !s.runs(d.def, x) {
+		fmt.Fprintf(p.err, "hint: %s has changed; the execution continues with what it was started with\n", d.file)
 	}
 	return s.steer(x.ID, &change{verb: "resume"})
+}
+
+// runs reports whether an execution runs a definition, as it says the same: comments do not count.
+func (s *session) runs(d *definition.Definition, x *store.Execution) bool {
+	stored, err := s.app.Store.Definition(context.Background(), x.Definition)
+	if err != nil {
+		return true // whatever continues the execution says so
+	}
+	plain := *d
+	plain.Text = ""
+	mine, err := definition.Encode(&plain)
+	if err != nil {
+		return true
+	}
+	rest, _, err := definition.Untold(stored)
+	return err != nil || bytes.Equal(mine, rest)
 }
