@@ -19,3 +19,19 @@ func Clip[T ~string | ~[]byte](text T, most int) string {
 func Head(text string, most int) string {
 	return strings.ToValidUTF8(text[:min(len(text), most)], "")
 }
+
+// Unnumbered is the key of a step without the numbers of iterations: convert[3].resize is convert.resize.
+func Unnumbered(key string) string {
+	if !strings.Contains(key, "[") {
+		return key
+	}
+	var b strings.Builder
+	for {
+		before, rest, found := strings.Cut(key, "[")
+		b.WriteString(before)
+		if !found {
+			return b.String()
+		}
+		_, key, _ = strings.Cut(rest, "]")
+	}
+}

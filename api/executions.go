@@ -29,6 +29,8 @@ func (s *server) executions() {
 	handle(s, "execution.start", s.execute)
 	handle(s, "execution.list", s.listExecutions)
 	handle(s, "execution.stats", s.stats)
+	handle(s, "execution.costs", s.costs)
+	handle(s, "execution.promises", s.promises)
 	handle(s, "execution.get", s.getExecution)
 	handle(s, "execution.logs", s.listLogs, describeLogs)
 	handle(s, "execution.logs.histogram", s.logHistogram)

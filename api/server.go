@@ -42,6 +42,7 @@ type server struct {
 	most   map[string]int64                     // bytes of the largest body of an operation, where it is not Options.MaxBody
 	ids    map[string]*huma.Schema              // of path parameters that are no usual id or name
 	bodies *body.Memory
+	slas   slas
 	parts  []func() // give the operations in todo their code, each some of them
 	// Of NewLocal: local finds an operation, offering guards its first description and the fields above, offers are the descriptions
 	// that are not made yet, able says whether it can be served.

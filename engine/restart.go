@@ -180,6 +180,9 @@ func (s *scope) exactEdges() map[int32][]int32 {
 // reopen takes the run back to where its steps run.
 func (r *Run) reopen() {
 	m := r.main
+	if r.restarted = true; r.ended != 0 {
+		r.charges = nil // that end has counted them
+	}
 	if m.phase != phaseMain {
 		for _, handlers := range []string{"on_failure", "finally"} {
 			r.fx.Superseded = append(r.fx.Superseded, Superseded{Key: handlers, Below: r.next})

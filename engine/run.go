@@ -55,6 +55,8 @@ type Run struct {
 	load      load
 	cost      stepwell.Spending           // of all attempts of all steps
 	costs     map[int32]stepwell.Spending // by step, if not zero
+	charges   map[string]*Charge          // by Charge.Step
+	restarted bool                        // in place, once or more
 	breached  string                      // see Progress
 	collected int                         // bytes of results kept by for_each
 

@@ -62,6 +62,15 @@ func (m *monkey) checkSignals() {
 	if spent := (stepwell.Spending{Cost: p.Cost, Usage: p.Usage}); spent != m.spent || m.told != m.spent {
 		m.t.Fatalf("the progress says %v, the batches %v, spent were %v", spent, m.told, m.spent)
 	}
+	var charged int64
+	for _, c := range r.Charges() {
+		if charged += c.Cost; c.Attempts < 1 || c.Repeated > c.Attempts || c.RepeatedCost > c.Cost {
+			m.t.Fatalf("charged are %+v", c)
+		}
+	}
+	if charged > p.Cost || !r.restarted && charged != p.Cost {
+		m.t.Fatalf("the steps are charged %d, spent were %d", charged, p.Cost)
+	}
 	if p.Percent < 0 || p.Percent > 100 || r.load.done > r.load.total || r.load.done < 0 {
 		m.t.Fatalf("%v %%, load %v", p.Percent, r.load)
 	}

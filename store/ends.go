@@ -14,6 +14,21 @@ import (
 // EndGroup, which begins with the hour. An execution that is restarted in place counts at each of its ends.
 const UsageOfEnds = "ended"
 
+// Kinds that are counted and pruned like UsageOfEnds; their ids begin with the day or time of the end.
+const (
+	// UsageOfCosts are costs of executions that have ended, by CostGroup: Cost, attempts as InputTokens, what repeated attempts among
+	// them cost as OutputTokens, and how many those are as AudioMillis.
+	UsageOfCosts = "cost"
+	// UsageOfPromises are executions with an SLA that have ended, by PromiseGroup: how many as InputTokens, those that broke it as
+	// OutputTokens, those beyond its maximum as AudioMillis, and how long all of them took, in µs, as Cost.
+	UsageOfPromises = "promise"
+	// UsageOfBreaches are the executions that broke their SLA, each one (Breach).
+	UsageOfBreaches = "breach"
+)
+
+// EndKinds are all kinds of sums of executions that have ended. Retention.Ends is for all of them.
+func EndKinds() []string { return []string{UsageOfEnds, UsageOfCosts, UsageOfPromises, UsageOfBreaches} }
+
 // EndGroup is executions that are counted together.
 type EndGroup struct {
 	Hour     time.Time // in which they ended, UTC

@@ -159,7 +159,7 @@ type Retention struct {
 	Logs       time.Time // log lines of executions that ended before; zero: none
 	Keys       time.Time // start keys, taken signals and pending signals from before; zero: none
 	Audit      time.Time // audit entries from before; zero: none
-	Ends       time.Time // counts of executions that ended in an hour before (UsageOfEnds); zero: none
+	Ends       time.Time // counts of executions that ended in an hour before (EndKinds); zero: none
 	Firings    time.Time // objects of the kind KindFirings that were last changed before; zero: none
 	Blobs      bool      // blobs that nothing refers to, which go in any case where executions go
 	Batch      int       // executions in one transaction. Defaults to 100

@@ -28,7 +28,7 @@ func (p *program) newExecutionsCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(p.newListCommand(), p.newShowCommand(), p.newLogsCommand(), p.newEventsCommand(), p.newRetryCommand(),
-		p.newRestartCommand(), p.newWhyCommand(), p.newCompareCommand(), p.newReplayCommand(), p.newSourceCommand(), p.newStreamsCommand(), p.newStatsCommand(), p.newCancelCommand(), p.newPauseCommand(), p.newResumeCommand())
+		p.newRestartCommand(), p.newWhyCommand(), p.newCompareCommand(), p.newReplayCommand(), p.newSourceCommand(), p.newStreamsCommand(), p.newStatsCommand(), p.newCostsCommand(), p.newSLACommand(), p.newCancelCommand(), p.newPauseCommand(), p.newResumeCommand())
 	return cmd
 }
 

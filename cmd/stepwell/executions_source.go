@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/api"
 	"github.com/stepwell/stepwell/view"
 )
@@ -35,7 +36,7 @@ func (p *program) newSourceCommand() *cobra.Command {
 
 // onlyStep leaves the lines of a step, or of what it is an iteration of.
 func onlyStep(s *api.ExecutionSource, step string) error {
-	key := withoutNumbers(step)
+	key := stepwell.Unnumbered(step)
 	for _, l := range s.Steps {
 		if l.Step == key {
 			lines := strings.Split(s.Document, "\n")
@@ -45,17 +46,4 @@ func onlyStep(s *api.ExecutionSource, step string) error {
 		}
 	}
 	return notFound("executions source without --step shows all of it", "the document has no step %s", step)
-}
-
-// withoutNumbers is the key of a step without the numbers of iterations.
-func withoutNumbers(key string) string {
-	var b strings.Builder
-	for key != "" {
-		before, rest, found := strings.Cut(key, "[")
-		b.WriteString(before)
-		if _, key, _ = strings.Cut(rest, "]"); !found {
-			break
-		}
-	}
-	return b.String()
 }

@@ -41,7 +41,7 @@ func (s *Store) Prune(ctx context.Context, r store.Retention) (removed store.Rem
 	}
 	if !r.Ends.IsZero() {
 		maps.DeleteFunc(s.usage, func(key [2]string, _ stepwell.Spending) bool {
-			return key[0] == store.UsageOfEnds && key[1] < store.EndsFrom(r.Ends)
+			return slices.Contains(store.EndKinds(), key[0]) && key[1] < store.EndsFrom(r.Ends)
 		})
 	}
 	s.mu.Unlock()

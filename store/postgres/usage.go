@@ -55,15 +55,19 @@ func (s *Store) UsageIn(ctx context.Context, kind, from, before string, limit in
 	return out, fault("read", err)
 }
 
-// ends removes one batch of counts of executions that ended long ago.
+// ends removes one batch, of each kind, of counts of executions that ended long ago.
 func (p *pruning) ends(before int64) error {
-	var n int64
-	err := p.change(func(tx pgx.Tx) error {
-		tag, err := tx.Exec(p.ctx, `DELETE FROM usage WHERE kind = 'ended' AND id IN (SELECT id FROM usage WHERE kind = 'ended' AND id < $1 ORDER BY id LIMIT $2)`,
-			store.EndsFrom(time.UnixMicro(before)), pruneRows)
-		n = tag.RowsAffected()
-		return err
-	})
-	p.more = p.more || n == pruneRows
-	return err
+	for _, kind := range store.EndKinds() {
+		var n int64
+		err := p.change(func(tx pgx.Tx) error {
+			tag, err := tx.Exec(p.ctx, `DELETE FROM usage WHERE kind = $1 AND id IN (SELECT id FROM usage WHERE kind = $1 AND id < $2 ORDER BY id LIMIT $3)`,
+				kind, store.EndsFrom(time.UnixMicro(before)), pruneRows)
+			n = tag.RowsAffected()
+			return err
+		})
+		if p.more = p.more || n == pruneRows; err != nil {
+			return err
+		}
+	}
+	return nil
 }

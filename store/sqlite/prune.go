@@ -211,15 +211,19 @@ func (p *pruning) removeFirings(before int64) error {
 	return p.removeOld("prune_firings", before, &p.removed.Firings)
 }
 
-// removeEnds removes one batch of counts of executions that ended long ago.
+// removeEnds removes one batch, of each kind, of counts of executions that ended long ago.
 func (p *pruning) removeEnds(before int64) error {
-	var n int64
-	err := p.change(func(w *writer) (err error) {
-		n, err = w.change("prune_ends", store.EndsFrom(time.UnixMicro(before)), pruneRows)
-		return err
-	})
-	p.more = p.more || n == pruneRows
-	return err
+	for _, kind := range store.EndKinds() {
+		var n int64
+		err := p.change(func(w *writer) (err error) {
+			n, err = w.change("prune_ends", kind, store.EndsFrom(time.UnixMicro(before)), pruneRows)
+			return err
+		})
+		if p.more = p.more || n == pruneRows; err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // removeOld removes one batch of rows from before a time.

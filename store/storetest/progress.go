@@ -308,7 +308,17 @@ var usages = []promise{
 		equal(f, "the hour", in(0, time.Hour, 10), []string{"a 0s 1 cost 0", "b 0s 2 cost 12", " 0s 1 cost 0"})
 		equal(f, "two of it", in(0, time.Hour, 2), []string{"a 0s 1 cost 0", "b 0s 2 cost 12"})
 		equal(f, "the next hour", in(time.Hour, 2*time.Hour, 10), []string{"b 1h0m0s 1 cost 1"})
+		three := f.next(1, 3)
+		for _, kind := range store.EndKinds()[1:] {
+			three.Usage = append(three.Usage, store.Used{Kind: kind, ID: store.DaysFrom(hour.Add(-24*time.Hour)) + `["a"]`}, store.Used{Kind: kind, ID: store.DaysFrom(hour.Add(24*time.Hour)) + `["b"]`})
+		}
+		f.commit(three)
 		f.prune(store.Retention{Ends: hour.Add(time.Hour)})
+		for _, kind := range store.EndKinds()[1:] {
+			sums, err := f.UsageIn(f.Context(), kind, "", "~", 10)
+			f.must(err)
+			equal(f, "what is left of "+kind, len(sums), 1)
+		}
 		equal(f, "what is left", in(0, 2*time.Hour, 10), []string{"b 1h0m0s 1 cost 1"})
 		u, err := f.UsageOf(f.Context(), store.UsageOfProject, store.EndsFrom(hour))
 		f.must(err)

@@ -10,4 +10,4 @@ SELECT input, output, audio, cost FROM usage WHERE kind = ?1 AND id = ?2
 SELECT id, input, output, audio, cost FROM usage WHERE kind = ?1 AND id >= ?2 AND id < ?3 ORDER BY id LIMIT +?4
 
 -- name: prune_ends
-DELETE FROM usage WHERE kind = 'ended' AND id IN (SELECT id FROM usage WHERE kind = 'ended' AND id < ?1 ORDER BY id LIMIT +?2)
+DELETE FROM usage WHERE kind = ?1 AND id IN (SELECT id FROM usage WHERE kind = ?1 AND id < ?2 ORDER BY id LIMIT +?3)

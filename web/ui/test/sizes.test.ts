@@ -23,7 +23,7 @@ beforeAll(async () => {
   const b = (await server.run(diamond)).execution_id
   addresses = {
     "/executions/:a/compare/:b": [`/executions/${a}/compare/${b}`],
-    "/executions/:id/:tab?": [`/executions/${a}?step=check`, ...["waterfall", "fan", "table", "events", "log"].map((tab) => `/executions/${a}/${tab}`),
+    "/executions/:id/:tab?": [`/executions/${a}?step=check`, ...["waterfall", "fan", "table", "events", "log", "source?step=check"].map((tab) => `/executions/${a}/${tab}`),
       `/executions/${a}/waterfall?rows=worker&step=check&attempt=1&from=2026-01-01&to=2036-01-01`, `/executions/${a}/table?sel=${encodeURIComponent("convert[*] & (failed")}`],
     "/pipelines/:id/edit": [`/pipelines/${pipeline}/edit?step=greet`],
     "/pipelines/:id/:tab?": [`/pipelines/${pipeline}`, `/pipelines/${pipeline}/versions`, `/pipelines/${pipeline}/matrix`],

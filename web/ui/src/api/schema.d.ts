@@ -713,6 +713,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/executions/{execution_id}/source": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Shows the document that the execution runs as it was written, comments included, and the lines of its steps */
+        get: operations["execution.source"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/executions/{execution_id}/steps": {
         parameters: {
             query?: never;
@@ -1949,6 +1966,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/stats/costs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Tells what executions that ended have cost by day, pipeline, project and step, and what of it retries cost */
+        get: operations["execution.costs"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/stats/executions": {
         parameters: {
             query?: never;
@@ -1958,6 +1992,23 @@ export interface paths {
         };
         /** Tells how executions ended by hour or day: counts by outcome, times of 50, 95 and 99 percent, cost */
         get: operations["execution.stats"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/stats/sla": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Tells how long executions with an SLA took, which ones broke it, and which running ones will */
+        get: operations["execution.promises"];
         put?: never;
         post?: never;
         delete?: never;
@@ -2704,6 +2755,21 @@ export interface components {
             reason: string;
             step_id: string;
         };
+        BreachedRow: {
+            /** Format: date-time */
+            ended_at: string | null;
+            /** @description It may have been deleted since. */
+            execution_id: string;
+            /** Format: double */
+            expected_seconds?: number;
+            /** Format: double */
+            max_seconds?: number;
+            pipeline: string;
+            pipeline_id: string;
+            status: string;
+            /** Format: double */
+            took_seconds: number;
+        };
         /**
          * @example {
          *       "action_type": "util.log",
@@ -2896,6 +2962,72 @@ export interface components {
             steps: components["schemas"]["ComparedStep"][];
             /** @description Of all steps. */
             totals: components["schemas"]["Totals"];
+        };
+        CostRow: {
+            /**
+             * Format: int64
+             * @description Attempts of steps that cost something.
+             */
+            attempts: number;
+            /** @example 0.0125 */
+            cost: string;
+            /**
+             * Format: date-time
+             * @description On which the executions ended, in UTC; with by=day.
+             */
+            day?: string;
+            /** @description Its name. */
+            pipeline?: string;
+            /** @description With by=pipeline; empty for pipelines that are not stored. */
+            pipeline_id?: string;
+            /** @description With by=project; empty for executions of none. */
+            project?: string;
+            /**
+             * Format: int64
+             * @description Those of them that repeated something: attempts after the first of a step, and all of executions that retry another or were restarted.
+             */
+            repeated_attempts: number;
+            /**
+             * @description What these cost: the price of retries.
+             * @example 0.0125
+             */
+            repeated_cost: string;
+            /** @description With by=step: its key, of an iteration without the number; empty for what comes after the first 200 steps of an execution that cost something. */
+            step_id?: string;
+        };
+        Costs: {
+            by: string[];
+            /** @description False: there are more sums than one request reads, and the last days are missing. Ask for less time. */
+            complete: boolean;
+            /**
+             * Format: date-time
+             * @description The first day for which costs are counted by step; null: there is none.
+             */
+            counted_since: string | null;
+            /**
+             * @description What executions have cost that ended within the range before that day. It is in no row: it was not counted by step and project.
+             * @example 0.0125
+             */
+            earlier_cost: string;
+            /**
+             * Format: date-time
+             * @description Where the first day begins, in UTC.
+             */
+            from: string | null;
+            /**
+             * Format: int64
+             * @description How many rows limit has left out.
+             */
+            more_rows: number;
+            /** @description By day, else the dearest first. */
+            rows: components["schemas"]["CostRow"][];
+            /**
+             * Format: date-time
+             * @description Where the last one ends.
+             */
+            to: string | null;
+            /** @description Of all rows, those that limit leaves out included. */
+            total: components["schemas"]["CostRow"];
         };
         CountedItems: {
             /** @description This request has finished the project: job.completed is on its way. */
@@ -3409,6 +3541,23 @@ export interface components {
             execution_id: string;
             status: string;
         };
+        ExecutionSource: {
+            /** @description The text, with its comments. Values of secrets in it are ***. */
+            document: string;
+            /** @enum {string} */
+            format: "yaml" | "json";
+            /**
+             * @description inline: as the execution was started with it. version: as the version of the stored pipeline has it. definition: the text was not kept (executions of earlier releases, of single actions, of pipelines that are deleted, of texts above 4 MiB), and this is the execution's definition written as YAML, with defaults and without comments.
+             * @enum {string}
+             */
+            origin: "inline" | "version" | "definition";
+            /** @description The stored pipeline whose version it is. */
+            pipeline_id?: string;
+            /** @description The lines of each step, in the order of the text; of at most 100,000 steps. */
+            steps: components["schemas"]["SourceLines"][];
+            /** Format: int64 */
+            version?: number;
+        };
         ExecutionStats: {
             /** @enum {string} */
             bucket: "hour" | "day";
@@ -3609,6 +3758,29 @@ export interface components {
             kept: number;
             /** Format: int64 */
             repeated: number;
+        };
+        ForecastRow: {
+            /** Format: double */
+            elapsed_seconds: number;
+            /**
+             * Format: double
+             * @description How long it still takes, from the newest completed executions of its pipeline; null: there are none.
+             */
+            eta_seconds: number | null;
+            execution_id: string;
+            /** Format: double */
+            expected_seconds?: number;
+            /**
+             * @description breached: it takes longer than promised already. late: it will, by its estimate. in_time: it will not. unknown: there is no estimate yet.
+             * @enum {string}
+             */
+            forecast: "breached" | "late" | "in_time" | "unknown";
+            /** Format: double */
+            max_seconds?: number;
+            pipeline: string;
+            pipeline_id: string;
+            /** Format: date-time */
+            started_at: string | null;
         };
         Graph: {
             /** @description The commit that this is the state after, when a version or time was asked for. */
@@ -4910,6 +5082,58 @@ export interface components {
              */
             total: number;
         };
+        PromisedRow: {
+            /**
+             * Format: int64
+             * @description Those that took longer than expected, or than the maximum.
+             */
+            breached: number;
+            /**
+             * Format: int64
+             * @description Those that took longer than the maximum.
+             */
+            breached_maximum: number;
+            /** Format: int64 */
+            ended: number;
+            /**
+             * Format: double
+             * @description settings.sla.expected_seconds
+             */
+            expected_seconds?: number;
+            /**
+             * Format: double
+             * @description settings.sla.max_seconds
+             */
+            max_seconds?: number;
+            /**
+             * Format: double
+             * @description How long they took on average, from their admission.
+             */
+            mean_seconds: number;
+            pipeline: string;
+            /** @description Empty for a pipeline that is not stored. */
+            pipeline_id: string;
+        };
+        Promises: {
+            /** @description Executions that took longer than promised, the newest first. */
+            breaches: components["schemas"]["BreachedRow"][];
+            /** @description False: there are more sums, breaches (200) or running executions (1,000) than are read here. */
+            complete: boolean;
+            /**
+             * Format: date-time
+             * @description Where the first day begins, in UTC.
+             */
+            from: string | null;
+            /** @description Those that promise something and ended within the range; the most broken promises first. A pipeline whose SLA was changed has a row for each. */
+            pipelines: components["schemas"]["PromisedRow"][];
+            /** @description Running executions with an SLA, those that have broken it or will first. */
+            running: components["schemas"]["ForecastRow"][];
+            /**
+             * Format: date-time
+             * @description Where the last one ends.
+             */
+            to: string | null;
+        };
         Queue: {
             /** @description Executions that have not been admitted, higher priority first, then the oldest. */
             executions: components["schemas"]["HeldExecution"][];
@@ -5075,6 +5299,20 @@ export interface components {
             signed_in: boolean;
             /** @description Of the server. */
             version: string;
+        };
+        SourceLines: {
+            /**
+             * Format: int64
+             * @description Its first line, from 1.
+             */
+            from: number;
+            /** @description As in the list of steps; an iteration stands where its group does: without the number. group.id, finally.id. */
+            step_id: string;
+            /**
+             * Format: int64
+             * @description Its last line.
+             */
+            to: number;
         };
         Started: {
             execution_id: string;
@@ -7406,6 +7644,31 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["PreviewAnswer"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    "execution.source": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description UUID of the execution, or a beginning of it that no other has (8 characters or more). */
+                execution_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            "4XX": components["responses"]["Failure"];
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ExecutionSource"];
                 };
             };
             default: components["responses"]["Failure"];
@@ -9946,6 +10209,40 @@ export interface operations {
             default: components["responses"]["Failure"];
         };
     };
+    "execution.costs": {
+        parameters: {
+            query?: {
+                /** @description A row for each of these, or for each combination of several, with commas between them. Without it there is the total alone. */
+                by?: ("day" | "pipeline" | "project" | "step")[] | null;
+                /** @description Defaults to 30 days before to. Days are whole, in UTC. */
+                from?: string;
+                limit?: number;
+                /** @description Only executions of this stored pipeline. */
+                pipeline_id?: string;
+                /** @description Only executions for this project. */
+                project?: string;
+                /** @description Defaults to now. */
+                to?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            "4XX": components["responses"]["Failure"];
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Costs"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
     "execution.stats": {
         parameters: {
             query?: {
@@ -9973,6 +10270,35 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ExecutionStats"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    "execution.promises": {
+        parameters: {
+            query?: {
+                /** @description Defaults to 30 days before to. Days are whole, in UTC. */
+                from?: string;
+                /** @description Only executions of this stored pipeline. */
+                pipeline_id?: string;
+                /** @description Defaults to now. */
+                to?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            "4XX": components["responses"]["Failure"];
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Promises"];
                 };
             };
             default: components["responses"]["Failure"];

@@ -1,5 +1,6 @@
 // A log as a file: read page by page.
 import { send } from "../api/client"
+import { save } from "../parts/save"
 import { plain } from "./ansi"
 import type { Line } from "./lines"
 import type { Time } from "./time"
@@ -18,10 +19,5 @@ export async function download(execution: string, filter: { step?: string; attem
     onLines((count += got.logs.length))
     cursor = got.next_cursor ?? ""
   } while (cursor && count < mostLines)
-  const url = URL.createObjectURL(new Blob(parts, { type: "text/plain" }))
-  const link = document.createElement("a")
-  link.href = url
-  link.download = `${execution}${filter.step ? "-" + filter.step.replace(/[^\w.-]+/g, "_") : ""}.log`
-  link.click()
-  setTimeout(() => URL.revokeObjectURL(url), 10_000)
+  save(parts, `${execution}${filter.step ? "-" + filter.step.replace(/[^\w.-]+/g, "_") : ""}.log`)
 }

@@ -27,6 +27,7 @@ import { Counts, Header } from "./Header"
 import { PageContext, tabs, type PageState, type Tab } from "./page"
 import { Replay, versionOf } from "./Replay"
 import { Side } from "./Side"
+import { Source } from "./Source"
 import { StepTable } from "./StepTable"
 import { Streams } from "./Streams"
 import { WaterfallTab } from "./Waterfall"
@@ -87,10 +88,11 @@ function Page({ x, tab }: { x: Schemas["ExecutionDetail"]; tab: string }) {
             {shown === "table" && <StepTable />}
             {shown === "events" && <Events />}
             {shown === "streams" && <Streams />}
+            {shown === "source" && <Source />}
           </div>
           {step !== undefined && <Side key={step} step={step} />}
         </div>
-        {shown !== "events" && <Replay />}
+        {shown !== "events" && shown !== "source" && <Replay />}
         <span className="hidden-text" role="status">{live.beat > 0 ? lookOf(x.status).word : ""}</span>
       </div>
     </PageContext>

@@ -11,7 +11,7 @@ import type { Names } from "../../field/names"
 import type { Replay } from "../../replay/replay"
 import type { Search } from "../../url"
 
-export const tabs = ["graph", "waterfall", "fan", "table", "events", "streams"] as const
+export const tabs = ["graph", "waterfall", "fan", "table", "events", "streams", "source"] as const
 export type Tab = (typeof tabs)[number]
 
 export interface PageState {

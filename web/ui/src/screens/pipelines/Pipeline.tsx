@@ -10,6 +10,7 @@ import { complain, say } from "../../parts/Toasts"
 import { RunDialog } from "../run/RunDialog"
 import { MatrixTab } from "./MatrixTab"
 import { Overview } from "./Overview"
+import "./document.css"
 import "./pipelines.css"
 import { Versions } from "./Versions"
 

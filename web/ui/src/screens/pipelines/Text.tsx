@@ -2,12 +2,12 @@ import { diffKind, partsOf } from "../../document/highlight"
 
 const most = 5_000 // lines that are coloured
 
-/** DocumentText shows a pipeline's text with numbers of lines; it is only read. */
-export function DocumentText({ text, label }: { text: string; label: string }) {
+/** DocumentText shows a pipeline's text with numbers of lines, some of them marked; it is only read. */
+export function DocumentText({ text, label, mark }: { text: string; label: string; mark?: { from: number; to: number } }) {
   const lines = text.replace(/\n$/, "").split("\n")
   return (
     <pre className="code document" tabIndex={0} aria-label={label}>
-      {lines.map((line, i) => <div key={i} data-line={i + 1}>{i < most ? partsOf(line).map((p, n) => (p.kind ? <span key={n} data-kind={p.kind}>{p.text}</span> : p.text)) : line}{"\n"}</div>)}
+      {lines.map((line, i) => <div key={i} data-line={i + 1} data-marked={(mark && i + 1 >= mark.from && i + 1 <= mark.to) || undefined}>{i < most ? partsOf(line).map((p, n) => (p.kind ? <span key={n} data-kind={p.kind}>{p.text}</span> : p.text)) : line}{"\n"}</div>)}
     </pre>
   )
 }
