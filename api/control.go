@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/stepwell/stepwell/access"
 	"github.com/stepwell/stepwell/engine"
@@ -162,7 +163,31 @@ func (s *server) why(ctx context.Context, in *whyInput) (*answer[WhyAnswer], err
 	if reasons, err = s.answerable(ctx, x.ID, in.Step, reasons); err != nil {
 		return nil, err
 	}
-	return reply(WhyAnswer{Reasons: s.reasons(x.ID, reasons)}, nil)
+	if in.Step != "" {
+		err = s.tolerated(ctx, x, in.Step, reasons)
+	}
+	return reply(WhyAnswer{Reasons: s.reasons(x.ID, reasons)}, err)
+}
+
+// tolerated adds to the reason of a stream step that completed how many of its items failed: the engine does not count them.
+func (s *server) tolerated(ctx context.Context, x *store.Execution, step string, reasons []engine.Reason) error {
+	for i := range reasons {
+		if reasons[i].Code != engine.WhyCompleted {
+			continue
+		}
+		rows, err := s.o.Store.Steps(ctx, x.No, store.StepFilter{Key: step, Limit: 1})
+		if err != nil {
+			return err
+		}
+		if len(rows) == 0 || rows[0].Items() == nil {
+			return nil
+		}
+		if n := rows[0].Items(); n.Failed > 0 {
+			reasons[i].Message = fmt.Sprintf("completed: %d of %d items failed and were tolerated", n.Failed, max(n.In, n.Out+n.Failed))
+		}
+		return nil
+	}
+	return nil
 }
 
 // reasons are shown reasons.

@@ -122,7 +122,7 @@ func (k *projects) follow(ctx context.Context, _ *followInput) (*streamed, error
 
 // followed describes the stream of a project.
 func followed(op *huma.Operation) {
-	op.Description = "The event progress has how far the project is, at once and when that has changed, at most once a second. job.completed {event_id, timestamp, payload} ends the stream; its id is the event_id. 204: a client that comes back with it has everything."
+	op.Description = "The event progress has how far the project is, at once and when that has changed, at most once a second; its status is NOT_FOUND while the project has no progress. job.completed {event_id, timestamp, payload} ends the stream; its id is the event_id. 204: a client that comes back with it has everything."
 	op.Responses["200"] = &huma.Response{Description: "The stream", Content: map[string]*huma.MediaType{"text/event-stream": {Schema: &huma.Schema{Type: "string"}}}}
 	op.Responses["204"] = &huma.Response{Description: "The client has everything"}
 }

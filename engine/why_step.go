@@ -151,7 +151,7 @@ func (r *Run) whyOver(p place) Reason {
 		case n.flags&tolerated != 0:
 			return Reason{Code: WhyCompleted, Message: "completed, but some of its items failed"}
 		}
-		return Reason{Code: WhyCompleted, Message: "completed"}
+		return whyCompleted(n)
 	}
 	f := &Failure{Message: n.status.String()}
 	if n.info != nil && n.info.err != nil {
@@ -169,6 +169,24 @@ func (r *Run) whyOver(p place) Reason {
 		out.Code = WhySkipped
 	default:
 		r.whySkipped(p, &out)
+	}
+	return out
+}
+
+// whyCompleted says what failed inside a step that completed nevertheless.
+func whyCompleted(n *node) Reason {
+	out := Reason{Code: WhyCompleted, Message: "completed"}
+	switch in := n.info; {
+	case in == nil:
+	case in.each != nil && in.each.failed > 0:
+		e := in.each
+		out.Message = fmt.Sprintf("completed: %d of %d iterations failed; max_failures tolerates %d", e.failed, e.n, e.tolerate)
+		if e.why != nil && e.why.Step != "" {
+			out.Message += fmt.Sprintf("; the first was %s: %s", e.why.Step, e.why.Message)
+			out.Steps = []string{e.why.Step}
+		}
+	case in.inside != nil && in.inside.Failed > 0:
+		out.Message = fmt.Sprintf("completed: %d steps inside it failed, which on_failure: continue tolerates", in.inside.Failed)
 	}
 	return out
 }

@@ -21,8 +21,8 @@ type Projects interface {
 	Event(ctx context.Context, project string) (*store.ProjectEvent, error)
 }
 
-// Project serves how far a project is as server-sent events: progress at once and when it has changed, at most once a second,
-// and at the end job.completed, whose id is the event's. A client that comes back with it is answered 204. stopping ends streams.
+// Project serves how far a project is as server-sent events: progress at once and when it has changed, at most once a second, with the
+// status NOT_FOUND while there is none (progress.NotFound), and at the end job.completed, whose id is the event's. A client that comes back with it is answered 204. stopping ends streams.
 func Project(of Projects, id string, stopping <-chan struct{}, o Options) http.Handler {
 	o = o.complete()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -73,7 +73,7 @@ func (s *projectEvents) run(ctx context.Context, stopping <-chan struct{}) {
 // tell sends what has changed.
 func (s *projectEvents) tell(ctx context.Context) (done bool, err error) {
 	p, err := s.Read(ctx, s.id)
-	if err != nil || p.Status == progress.NotFound {
+	if err != nil {
 		return true, err
 	}
 	raw, err := json.Marshal(&p)

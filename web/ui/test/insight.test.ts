@@ -1,6 +1,5 @@
 // Costs and SLA as a person sees them, and the document of an execution.
-import { mkdtempSync, readFileSync, writeFileSync } from "node:fs"
-import { tmpdir } from "node:os"
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { afterAll, beforeAll, expect, test } from "vitest"
 import { closeBrowser, open } from "./browser"
@@ -9,9 +8,10 @@ import { Server } from "./server"
 
 let server: Server
 beforeAll(async () => {
-  const settings = join(mkdtempSync(join(tmpdir(), "stepwell-insight-")), "stepwell.yaml")
-  writeFileSync(settings, "prices:\n  util.exec: {per_call: 0.5}\n")
-  server = await new Server(["--config", settings]).start()
+  server = new Server()
+  mkdirSync(join(server.dir, "data"))
+  writeFileSync(join(server.dir, "data", "stepwell.yaml"), "prices:\n  util.exec: {per_call: 0.5}\n")
+  await server.start()
 })
 afterAll(async () => {
   await closeBrowser()
@@ -25,7 +25,7 @@ test("what executions cost, by what, what retries cost, and the same as CSV; bef
   const { page } = o
   await page.getByRole("heading", { name: "Nothing that ended in this time has cost anything" }).waitFor()
   await o.accessible("no costs")
-  await page.getByRole("link", { name: "SLA" }).click()
+  await page.getByRole("link", { name: "SLA", exact: true }).click()
   await page.getByRole("heading", { name: "No execution of this time has an SLA" }).waitFor()
   const id = await store(server, flaky)
   const x = await server.ask("POST", "/execute", { workflow_id: id })
@@ -79,7 +79,7 @@ test("the document of an execution, as it was written, with the lines of a step"
   await expect.poll(() => shown.locator("[data-marked]").count()).toBe(3)
   expect(await shown.locator("[data-marked]").first().getAttribute("data-line")).toBe("10")
   await page.getByText(/Lines 10 to 12 are/).waitFor()
-  const [file] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "Download" }).click()])
+  const [file] = await Promise.all([page.waitForEvent("download"), page.locator(".x-source").getByRole("button", { name: "Download" }).click()])
   expect(file.suggestedFilename()).toBe("told.yaml")
   expect(readFileSync(await file.path(), "utf8")).toBe(text)
   await o.accessible("source")

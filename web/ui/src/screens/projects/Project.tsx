@@ -13,7 +13,7 @@ import { Ago } from "../../parts/Time"
 import { useSearchParams } from "../../url"
 import { runColumns } from "../queue/RunsQueue"
 import { LessonPanel } from "./LessonPanel"
-import { ProgressOf, StatusOf } from "./Projects"
+import { ProgressOf, StatusOf, useProgress, useProgressLive } from "./Projects"
 import "./projects.css"
 import { RunPanel } from "./RunPanel"
 import { StartRuns } from "./StartRuns"
@@ -40,6 +40,8 @@ export default function Project({ params }: { params: Record<string, string | un
   const project = useAsk(["projects", id], (signal) => data(api.GET("/api/v1/projects/{project_id}", { ...path, signal })))
   const usage = useAsk(["progress", id, "usage"], (signal) => data(api.GET("/api/v1/projects/{project_id}/usage", { ...path, signal })))
   const runs = search.tab === "runs"
+  useProgressLive(id)
+  const none = useProgress(id).data === null
   const lessons = usePages(["lessons", id], async (cursor, signal) => {
     const page = await data(api.GET("/api/v1/lessons", { params: { query: { project_id: id, cursor, limit: 200 } }, signal }))
     return { rows: page.lessons, next: page.next_cursor }
@@ -59,7 +61,7 @@ export default function Project({ params }: { params: Record<string, string | un
       <Loaded of={project} lines={1}>{(p) => (
         <div className="row" style={{ gap: 24 }}>
           <StatusOf id={id} />
-          <div style={{ width: "min(420px, 100%)" }}><ProgressOf id={id} /></div>
+          {none ? <span className="quiet">It has no progress yet: nothing has counted an item of it.</span> : <div style={{ width: "min(420px, 100%)" }}><ProgressOf id={id} /></div>}
           {p.tags && <span className="quiet">{p.tags}</span>}
           {usage.data && <span className="quiet">{(usage.data.input_tokens + usage.data.output_tokens).toLocaleString("en-US")} tokens · {formatDuration(usage.data.audio_seconds)} of audio · cost {usage.data.cost}</span>}
         </div>

@@ -1,6 +1,7 @@
-import { useState } from "react"
+import { useQueryClient } from "@tanstack/react-query"
+import { useEffect, useState } from "react"
 import { Link, useLocation } from "wouter"
-import { api, data, Problem, useAsk, useDo, type Schemas } from "../../api/client"
+import { address, api, data, Problem, useAsk, useDo, type Schemas } from "../../api/client"
 import { usePages } from "../../api/pages"
 import { formatCount } from "../../format"
 import { useKeys } from "../../keys"
@@ -25,6 +26,33 @@ export const useProgress = (id: string) => useAsk(["progress", id], async (signa
     throw err
   }
 })
+
+/** useProgressLive follows the progress of a project. A finish ends it; it goes on where the project has been reset since. */
+export function useProgressLive(id: string) {
+  const cache = useQueryClient()
+  const done = useProgress(id).data?.status === "DONE"
+  useEffect(() => {
+    if (done) return
+    let source: EventSource | undefined
+    let timer: ReturnType<typeof setTimeout> | undefined
+    let wait = 500
+    const open = () => {
+      source = new EventSource(address(`api/v1/projects/${encodeURIComponent(id)}/events`))
+      source.addEventListener("progress", (e: MessageEvent<string>) => {
+        wait = 500
+        const p = JSON.parse(e.data) as Schemas["ProjectProgress"]
+        cache.setQueryData(["progress", id], p.status === "NOT_FOUND" ? null : p)
+      })
+      source.onerror = () => { // after every answer that ends: a browser comes back by itself only where none came
+        source?.close()
+        timer = setTimeout(open, wait)
+        wait = Math.min(2 * wait, 10_000)
+      }
+    }
+    open()
+    return () => { source?.close(); clearTimeout(timer) }
+  }, [id, done, cache])
+}
 
 /** StatusOf is the status of a project's progress. */
 export function StatusOf({ id }: { id: string }) {
