@@ -10,20 +10,28 @@ import (
 
 // Templates gives the pipelines to begin with, the default first. Its errors are about what was looked for, not about one template.
 type Templates interface {
-	Templates(ctx context.Context) ([]Template, error)
+	Templates(ctx context.Context) ([]Template, []TemplateProblem, error)
 }
 
 // Template is a pipeline to begin with.
 type Template struct {
 	Name    string `json:"name"`
 	Summary string `json:"summary" doc:"The first line of the file, where that is a comment."`
-	Origin  string `json:"origin" enum:"built-in,folder" doc:"folder: a file in one of the folders of templates.folders in the settings."`
+	Origin  string `json:"origin" enum:"built-in,folder,git" doc:"folder: a file in one of the folders of templates.folders in the settings. git: of one of the repositories of templates.git."`
+	Source  string `json:"source,omitempty" doc:"The repository and the beginning of the commit, of one from git."`
 	Text    string `json:"-"`
 }
 
 // TemplateList lists templates.
 type TemplateList struct {
-	Templates []Template `json:"templates" nullable:"false"`
+	Templates []Template        `json:"templates" nullable:"false"`
+	Problems  []TemplateProblem `json:"problems" nullable:"false" doc:"Folders, files and repositories of the settings that could not be read. What was read of a repository before is still there."`
+}
+
+// TemplateProblem says why templates are missing, or old.
+type TemplateProblem struct {
+	Source  string `json:"source" doc:"The folder, file or repository."`
+	Message string `json:"message"`
 }
 
 // TemplateDetail is a template with its text.
@@ -49,16 +57,19 @@ func (s *server) templates() {
 	handle(s, "template.get", s.getTemplate)
 }
 
-func (s *server) allTemplates(ctx context.Context) ([]Template, error) {
+func (s *server) allTemplates(ctx context.Context) ([]Template, []TemplateProblem, error) {
 	if s.o.Templates == nil {
-		return []Template{}, nil
+		return []Template{}, nil, nil
 	}
 	return s.o.Templates.Templates(ctx)
 }
 
 func (s *server) listTemplates(ctx context.Context, _ *struct{}) (*answer[TemplateList], error) {
-	all, err := s.allTemplates(ctx)
-	return reply(TemplateList{all}, err)
+	all, problems, err := s.allTemplates(ctx)
+	for i := range problems {
+		problems[i].Source, problems[i].Message = s.text("", problems[i].Source), s.text("", problems[i].Message)
+	}
+	return reply(TemplateList{all, append([]TemplateProblem{}, problems...)}, err)
 }
 
 type templateName struct {
@@ -66,7 +77,7 @@ type templateName struct {
 }
 
 func (s *server) getTemplate(ctx context.Context, in *templateName) (*answer[TemplateDetail], error) {
-	all, err := s.allTemplates(ctx)
+	all, _, err := s.allTemplates(ctx)
 	if err != nil {
 		return nil, err
 	}

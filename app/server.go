@@ -73,6 +73,8 @@ type ServerOptions struct {
 	Templates []string
 	// MCP is what agents get at /mcp. Defaults to nothing: it is not there.
 	MCP *mcpapi.Options
+	// TemplateRepos are git repositories with such pipelines. Defaults to none.
+	TemplateRepos []TemplateRepo
 	// Retention says for how long things are kept. Defaults to for good.
 	Retention Retention
 	// Page is the user interface at "/" (web.Handler). Defaults to none: the API alone.

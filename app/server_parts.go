@@ -225,7 +225,7 @@ func (s *Server) buildAPI(context.Context) error {
 	o := s.apiOptions()
 	o.Sessions = s.sessions
 	o.Auth, o.Callbacks, o.Meter, o.Origins, o.Hosts, o.ClientAddr, o.Limit = s.auth, s.callbacks, s.meter, s.o.Access.Origins, s.hosts(), s.proxies.ClientAddr, s.limiter
-	o.Templates = &templates{s.o.Templates, s.log.Warn}
+	o.Templates = &templates{s.o.Templates, s.templateRepos(), s.log.Warn}
 	o.Queues = s.queue.Standings
 	o.StreamFailures, o.Footprints = s.StreamFailures, s.Footprints
 	o.Workers, o.Plugins, o.Page = s.workersAPI(), s.pluginsAPI, s.o.Page

@@ -21,7 +21,7 @@ func TestTemplatesOfFolders(t *testing.T) {
 	write(folder, "large.yaml", strings.Repeat("#", maxTemplateSize+1))
 	write(other, "ours.yaml", "name: later\n")
 	var warned []string
-	all, err := (&templates{[]string{folder, filepath.Join(folder, "absent"), other}, func(msg string, _ ...any) { warned = append(warned, msg) }}).Templates(t.Context())
+	all, problems, err := (&templates{[]string{folder, filepath.Join(folder, "absent"), other}, nil, func(msg string, _ ...any) { warned = append(warned, msg) }}).Templates(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +32,7 @@ func TestTemplatesOfFolders(t *testing.T) {
 	if found["ours"] != "folder Ours.|# Ours.\nname: ours\n" || found["hello"] != "folder |name: another hello\n" || found["etl"] == "" || found["hidden"] != "" || found["notes"] != "" || found["large"] != "" {
 		t.Errorf("the templates are %q", found)
 	}
-	if len(warned) != 2 {
-		t.Errorf("warnings: %q", warned)
+	if len(warned) != 2 || len(problems) != 2 || !strings.HasSuffix(problems[0].Source, "large.yaml") || !strings.HasSuffix(problems[1].Source, "absent") {
+		t.Errorf("warnings: %q, problems: %v", warned, problems)
 	}
 }

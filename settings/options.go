@@ -21,7 +21,7 @@ func (s *Serving) AddToServer(o *app.ServerOptions, queue string, lookup func(st
 	if o.Dapr, err = s.Dapr.Options(o.Services.DaprPort, o.Services.DaprToken, lookup); err != nil {
 		return err
 	}
-	o.Reports, o.Templates = s.Reports, s.Templates.Folders
+	o.Reports, o.Templates, o.TemplateRepos = s.Reports, s.Templates.Folders, s.Templates.Git
 	o.Sources, o.Plugins = s.Sources, s.Programs()
 	o.WorkerLease = inSeconds(s.Server.WorkerLease)
 	o.Listen, o.BaseURL = s.Server.Listen, strings.TrimSuffix(s.Server.BaseURL, "/")

@@ -187,7 +187,8 @@ type Files struct {
 
 // Templates are where pipelines to begin with come from, besides the built-in ones.
 type Templates struct {
-	Folders []string `json:"folders"`
+	Folders []string           `json:"folders"`
+	Git     []app.TemplateRepo `json:"git"`
 }
 
 // MCP are what agents may do over the Model Context Protocol: at /mcp of a server, and with `stepwell mcp`.

@@ -51,6 +51,14 @@ type Options struct {
 
 // Register adds the action, which reaches servers as the client may. The caller closes the client.
 func Register(r *action.Registry, c *outbound.Client, o Options) error {
+	if err := o.complete(); err != nil {
+		return err
+	}
+	return r.Add(action.Action{Spec: describe(), Handler: &handler{o: o, client: c}})
+}
+
+// complete checks the options and fills in defaults.
+func (o *Options) complete() error {
 	if len(o.Protocols) == 0 {
 		o.Protocols = []string{"https"}
 	}
@@ -68,7 +76,7 @@ func Register(r *action.Registry, c *outbound.Client, o Options) error {
 		}
 		o.Cache = filepath.Join(dir, "stepwell", "git")
 	}
-	return r.Add(action.Action{Spec: describe(), Handler: &handler{o: o, client: c}})
+	return nil
 }
 
 var protocols = []string{"https", "http", "ssh", "file"}

@@ -7,10 +7,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/stepwell/stepwell/action"
 	"github.com/stepwell/stepwell/api/client"
 	"github.com/stepwell/stepwell/manual"
 	"github.com/stepwell/stepwell/mcpapi"
 	"github.com/stepwell/stepwell/rehearsal"
+	"github.com/stepwell/stepwell/scenario"
+	"github.com/stepwell/stepwell/sim"
 )
 
 func (p *program) newMCPCommand() *cobra.Command {
@@ -32,7 +35,10 @@ func (p *program) newMCPCommand() *cobra.Command {
 	flags.StringVar(&c.server, "server", "", "`URL` of a server to ask instead of the database; else STEPWELL_SERVER, else "+defaultServer+" if one answers there")
 	c.flags = flags
 	rehearse := &cobra.Command{Use: "rehearse", Short: "Serve one rehearsal", Hidden: true, Args: arguments(0, 0, ""), RunE: func(*cobra.Command, []string) error {
-		return rehearsal.Stage{Actions: p.testActions, Now: clock()}.Serve(context.Background(), p.in, p.out)
+		actions := func(streams *scenario.Streams, clock *sim.Clock) (*action.Registry, error) {
+			return p.testActions(streams, clock, []string{}) // no host
+		}
+		return rehearsal.Stage{Actions: actions, Now: clock()}.Serve(context.Background(), p.in, p.out)
 	}}
 	p.settings.addDB(rehearse.Flags())
 	cmd.AddCommand(rehearse)

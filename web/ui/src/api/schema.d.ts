@@ -1555,7 +1555,7 @@ export interface paths {
         };
         /**
          * Streams how far a project is, and its end, as server-sent events
-         * @description The event progress has how far the project is, at once and when that has changed, at most once a second. job.completed {event_id, timestamp, payload} ends the stream; its id is the event_id. 204: a client that comes back with it has everything.
+         * @description The event progress has how far the project is, at once and when that has changed, at most once a second; its status is NOT_FOUND while the project has no progress. job.completed {event_id, timestamp, payload} ends the stream; its id is the event_id. 204: a client that comes back with it has everything.
          */
         get: operations["project.events"];
         put?: never;
@@ -5574,10 +5574,12 @@ export interface components {
         Template: {
             name: string;
             /**
-             * @description folder: a file in one of the folders of templates.folders in the settings.
+             * @description folder: a file in one of the folders of templates.folders in the settings. git: of one of the repositories of templates.git.
              * @enum {string}
              */
-            origin: "built-in" | "folder";
+            origin: "built-in" | "folder" | "git";
+            /** @description The repository and the beginning of the commit, of one from git. */
+            source?: string;
             /** @description The first line of the file, where that is a comment. */
             summary: string;
         };
@@ -5586,18 +5588,22 @@ export interface components {
             document: string;
             name: string;
             /**
-             * @description folder: a file in one of the folders of templates.folders in the settings.
+             * @description folder: a file in one of the folders of templates.folders in the settings. git: of one of the repositories of templates.git.
              * @enum {string}
              */
-            origin: "built-in" | "folder";
+            origin: "built-in" | "folder" | "git";
             /** @description What the pipeline is told when it is started. */
             parameters: components["schemas"]["TemplateParameter"][];
             /** @description Why the text cannot be read, or what is wrong with its parts. */
             problems: components["schemas"]["Detail"][];
+            /** @description The repository and the beginning of the commit, of one from git. */
+            source?: string;
             /** @description The first line of the file, where that is a comment. */
             summary: string;
         };
         TemplateList: {
+            /** @description Folders, files and repositories of the settings that could not be read. What was read of a repository before is still there. */
+            problems: components["schemas"]["TemplateProblem"][];
             templates: components["schemas"]["Template"][];
         };
         TemplateParameter: {
@@ -5607,6 +5613,11 @@ export interface components {
             options?: string[];
             required: boolean;
             type: string;
+        };
+        TemplateProblem: {
+            message: string;
+            /** @description The folder, file or repository. */
+            source: string;
         };
         TextRange: {
             /** Format: int64 */

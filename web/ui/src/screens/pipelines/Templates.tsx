@@ -47,14 +47,15 @@ export default function Templates() {
               {shown.map((t) => (
                 <li key={t.name}>
                   <button type="button" aria-pressed={t.name === chosen} onClick={() => set({ template: t.name })}>
-                    <strong>{t.name}</strong>{t.origin === "folder" && <span className="quiet"> · of this server</span>}
+                    <strong>{t.name}</strong>{t.origin === "folder" && <span className="quiet"> · of this server</span>}{t.origin === "git" && <span className="quiet" title={t.source}> · git</span>}
                     <small>{t.summary}</small>
                   </button>
                 </li>
               ))}
               {shown.length === 0 && <li className="quiet">No template matches.</li>}
+              {list.data!.problems.map((p) => <li key={p.source} className="note" data-kind="warn">{p.source}: {p.message}</li>)}
             </ul>
-            {chosen ? <Template key={chosen} name={chosen} /> : <p className="empty">Choose one to see what it does. Folders of your own: <code>templates.folders</code> in the settings.</p>}
+            {chosen ? <Template key={chosen} name={chosen} /> : <p className="empty">Choose one to see what it does. Folders and git repositories of your own: <code>templates</code> in the settings.</p>}
           </div>
         )}
       </Loaded>
