@@ -19,8 +19,8 @@ import (
 	"github.com/stepwell/stepwell/view"
 )
 
-// told are the states of which a table says why.
-var told = []string{ledger.Stale, ledger.Failed}
+// toldStates are those of which a table says why.
+var toldStates = []string{ledger.Stale, ledger.Failed}
 
 // maxTold bounds them.
 const maxTold = 1000
@@ -35,7 +35,7 @@ func (p *program) showPartitions(c *connection, file string) error {
 		return err
 	}
 	return p.calling(c, func(ctx context.Context, server *client.Client) error {
-		t, err := server.ComparePartitions(ctx, api.ComparePartitions{Document: api.Document(text), States: told, Limit: maxTold})
+		t, err := server.ComparePartitions(ctx, api.ComparePartitions{Document: api.Document(text), States: toldStates, Limit: maxTold})
 		if err != nil {
 			return err
 		}
@@ -77,7 +77,7 @@ func (p *program) newPartitionsCommand() *cobra.Command {
 	cmd := p.asking("partitions ID", "Show which partitions of a pipeline are done, stale, failed or missing", func(ctx context.Context, r *request) error {
 		f.ID = r.args[0]
 		if r.output.value == "text" {
-			f.States, f.Limit = told, maxTold
+			f.States, f.Limit = toldStates, maxTold
 		}
 		t, err := r.client.Partitions(ctx, f)
 		if err != nil {
