@@ -55,14 +55,22 @@ func compare(b *book, s schedule, got, calm *scenario.Played) *verdict {
 
 // late reports whether a schedule lets deadlines pass earlier or later than undisturbed.
 func (s schedule) late() bool {
-	return slices.ContainsFunc(s.faults, func(f fault) bool { return slices.Contains([]sim.Fate{sim.Forward, sim.Back, sim.Emptied}, f.fate) })
+	return slices.ContainsFunc(s.faults, func(f fault) bool { return slices.Contains([]sim.Fate{sim.Forward, sim.Back}, f.fate) })
 }
 
-// deadline is the first step whose time was over in only one of two runs, "" for the execution; nil: none.
+// deadline is the first step whose time was over in only one of two runs, or that a failure stopped in only one, "" for the execution;
+// nil: none.
 func deadline(calm, got *scenario.Played) *string {
 	for _, key := range calm.Keys {
 		if g := got.Steps[key]; g != nil && timedOut(g.Status, g.Error) != timedOut(calm.Steps[key].Status, calm.Steps[key].Error) {
 			return &key
+		}
+	}
+	if calm.Execution.Failure != nil { // a failure stops what has not ended by then; iterations may have no row
+		for _, key := range slices.Concat(calm.Keys, got.Keys) {
+			if c, g := calm.Steps[key], got.Steps[key]; c == nil || g == nil || c.Status != g.Status && (stopped(c.Status) || stopped(g.Status)) {
+				return &key
+			}
 		}
 	}
 	whole := ""
@@ -70,6 +78,10 @@ func deadline(calm, got *scenario.Played) *string {
 		return &whole
 	}
 	return nil
+}
+
+func stopped(status stepwell.StepStatus) bool {
+	return status == stepwell.StepSkipped || status == stepwell.StepCancelled
 }
 
 func timedOut(status stepwell.StepStatus, f *engine.Failure) bool {

@@ -48,7 +48,7 @@ const (
 	Late    Fate = "late"    // messages or a report come once more, a minute later
 	Lost    Fate = "lost"    // the worker is lost, and reports all the same when another one has the step
 	Gone    Fate = "gone"    // a push comes to nothing: only another process sends its attempts again
-	Emptied Fate = "emptied" // so does this one, and the process ends an hour later
+	Emptied Fate = "emptied" // so does this one, and the process ends soon after
 	Forward Fate = "forward" // the clock is set forward by an hour: what takes time takes as long as before
 	Back    Fate = "back"    // it is set back by an hour
 )
@@ -71,7 +71,6 @@ var Fates = []FatesOf{
 const (
 	lateBy    = time.Minute // when comes what is Late
 	setBy     = time.Hour   // how far the clock is set
-	emptyFor  = time.Hour   // how long nobody sees that the queue was Emptied
 	stopAfter = 30 * time.Second
 	// awayFor is how many requests are refused after the first one that is Away: fewer than the conductor tries.
 	awayFor = 3
@@ -272,7 +271,7 @@ func (q mortalQueue) Push(ctx context.Context, messages []queue.Message) error {
 	case err != nil:
 		return err
 	case fate == Emptied:
-		q.w.Plan(q.w.Clock.at.Add(emptyFor), func(context.Context) error { q.w.dead = true; return nil })
+		q.w.Plan(q.w.Clock.at, func(context.Context) error { q.w.dead = true; return nil })
 		return nil
 	case fate == Gone:
 		return nil

@@ -358,9 +358,13 @@ func (w *World) Run(ctx context.Context) error {
 	}
 }
 
-// drain ends the process in order: what runs may end within stopAfter, and what does not is left to the next process.
+// drain ends the process in order: what runs may end within stopAfter, and what does not is left to the next process. It ends as soon as
+// something else could begin, so that a stop changes no order by itself.
 func (w *World) drain(ctx context.Context) error {
 	for until := w.Clock.at.Add(stopAfter); len(w.flights) > 0; {
+		if w.pull(); len(w.ready) > 0 {
+			break
+		}
 		if more, err := w.advance(ctx, until); err != nil {
 			return err
 		} else if !more {
