@@ -13,7 +13,7 @@ let folder = ""
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), "stepwell-templates-"))
   writeFileSync(join(folder, "shop.yaml"), own)
-  server = await new Server([], { STEPWELL_TEMPLATES_FOLDERS: folder }).start()
+  server = await new Server([], { STEPWELL_TEMPLATES_FOLDERS: `${folder},${folder}-absent` }).start()
 })
 afterAll(async () => {
   await closeBrowser()
@@ -25,6 +25,7 @@ test("a template is found, gets a value, and is the text of a new pipeline", asy
   const o = await open(server, "/pipelines")
   await o.page.getByRole("link", { name: "Begin with a template" }).click()
   await o.page.getByRole("list", { name: "Templates" }).getByRole("button").nth(3).waitFor()
+  await o.page.getByText("-absent: the folder cannot be read").waitFor()
   await o.page.keyboard.press("/")
   await o.page.keyboard.type("sold shop")
   await o.page.waitForURL(/q=sold/)
