@@ -33,7 +33,7 @@ func TestSchemaOfDocuments(t *testing.T) {
 
 type fixedTemplates []api.Template
 
-func (f fixedTemplates) Templates(context.Context) ([]api.Template, error) { return f, nil }
+func (f fixedTemplates) Templates(context.Context) ([]api.Template, []api.TemplateProblem, error) { return f, nil, nil }
 
 func TestTemplates(t *testing.T) {
 	r := newRig(t, func(o *api.Options) {

@@ -27,7 +27,9 @@ const (
 )
 
 // EndKinds are all kinds of sums of executions that have ended. Retention.Ends is for all of them.
-func EndKinds() []string { return []string{UsageOfEnds, UsageOfCosts, UsageOfPromises, UsageOfBreaches} }
+func EndKinds() []string {
+	return []string{UsageOfEnds, UsageOfCosts, UsageOfPromises, UsageOfBreaches}
+}
 
 // EndGroup is executions that are counted together.
 type EndGroup struct {
