@@ -1304,6 +1304,40 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/pipelines/{pipeline_id}/partitions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Shows which partitions of a pipeline are done, stale, failed or missing */
+        get: operations["pipeline.partitions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/pipelines/{pipeline_id}/partitions/start": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Starts an execution for a partition, once for each that has tried before */
+        post: operations["pipeline.partitions.start"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/pipelines/{pipeline_id}/versions": {
         parameters: {
             query?: never;
@@ -1400,6 +1434,23 @@ export interface paths {
         get: operations["pipeline.version.usage"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/pipelines/partitions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Shows the same as if a document were the pipeline's active version */
+        post: operations["pipeline.partitions.compare"];
         delete?: never;
         options?: never;
         head?: never;
@@ -2950,6 +3001,33 @@ export interface components {
              * @description Its duration in b divided by that in a; missing when one of them is 0.
              */
             times?: number;
+        };
+        ComparePartitions: {
+            /**
+             * @description Its name says which stored pipeline's partitions are meant.
+             * @example {
+             *       "name": "hello",
+             *       "steps": [
+             *         {
+             *           "action": "util.log",
+             *           "id": "say",
+             *           "params": {
+             *             "message": "Hello"
+             *           }
+             *         }
+             *       ]
+             *     }
+             */
+            document: string | {
+                [key: string]: unknown;
+            };
+            /**
+             * Format: int64
+             * @description At most so many; the grid has all in any case. Default 100.
+             */
+            limit?: number;
+            /** @description Only partitions in one of these states: missing, running, failed, stale, done. Default: all. */
+            state?: string[] | null;
         };
         Comparison: {
             a: components["schemas"]["Execution"];
@@ -4524,6 +4602,22 @@ export interface components {
         NextRuns: {
             next_runs: (string | null)[];
         };
+        Partition: {
+            /** Format: date-time */
+            ended_at: string | null;
+            /** @description The one that runs, or tried last. */
+            execution_id: string | null;
+            partition: string;
+            /** @enum {string} */
+            state: "missing" | "running" | "failed" | "stale" | "done";
+            values: string[];
+            /**
+             * Format: int64
+             * @description Of the pipeline, that it was made with, or tried.
+             */
+            version?: number;
+            why?: string;
+        };
         Pipeline: {
             /**
              * Format: int64
@@ -5322,6 +5416,21 @@ export interface components {
             started_at: string | null;
             status: string;
         };
+        StartPartition: {
+            /**
+             * @description Values of the other parameters.
+             * @example {
+             *       "message": "Hello"
+             *     }
+             */
+            params?: {
+                [key: string]: unknown;
+            };
+            /** Format: int64 */
+            priority?: number;
+            /** @description Of the parameters that name it, in the order of settings.partition.by. */
+            values: string[] | null;
+        };
         StartPipelineRun: {
             lesson_id?: string;
             /**
@@ -5570,6 +5679,29 @@ export interface components {
              * @description The share of its time in which it worked, 0 to 1, without waiting for the modules around it: of the last seconds, after the end of its whole run. Modules that run on several items at once share it.
              */
             working?: number;
+        };
+        Table: {
+            /** @description The values of each of them. The partitions are their combinations, the last parameter first to change. */
+            axes: (string[] | null)[];
+            /** @description The parameters that name a partition. */
+            by: string[];
+            /** @description How many partitions are in each state. */
+            counts: {
+                [key: string]: number;
+            };
+            /** @description The states of all partitions in that order, one character each: . missing, r running, f failed, s stale, d done. */
+            grid: string;
+            /** @description There are more of them than limit. */
+            more: boolean;
+            name: string;
+            /** @description Those that were asked for, in that order. */
+            partitions: components["schemas"]["Partition"][];
+            pipeline_id: string;
+            /**
+             * Format: int64
+             * @description The active one, with whose definition the partitions are compared; 0: with the document of the request.
+             */
+            version: number;
         };
         Template: {
             name: string;
@@ -8915,6 +9047,76 @@ export interface operations {
             default: components["responses"]["Failure"];
         };
     };
+    "pipeline.partitions": {
+        parameters: {
+            query?: {
+                /** @description At most so many; the grid has all in any case. */
+                limit?: number;
+                /** @description Only partitions in one of these states: missing, running, failed, stale, done. Default: all. */
+                state?: string[] | null;
+            };
+            header?: never;
+            path: {
+                /** @description Its id, or its name. */
+                pipeline_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            "4XX": components["responses"]["Failure"];
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Table"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    "pipeline.partitions.start": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Its id, or its name. */
+                pipeline_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["StartPartition"];
+            };
+        };
+        responses: {
+            "4XX": components["responses"]["Failure"];
+            /** @description It was there already: the Idempotency-Key has been used before */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Started"];
+                };
+            };
+            /** @description Created */
+            201: {
+                headers: {
+                    ETag?: string;
+                    Location?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Started"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
     "pipeline.versions": {
         parameters: {
             query?: {
@@ -9080,6 +9282,32 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["UsageSum"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    "pipeline.partitions.compare": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ComparePartitions"];
+            };
+        };
+        responses: {
+            "4XX": components["responses"]["Failure"];
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Table"];
                 };
             };
             default: components["responses"]["Failure"];
