@@ -33,7 +33,9 @@ func TestSchemaOfDocuments(t *testing.T) {
 
 type fixedTemplates []api.Template
 
-func (f fixedTemplates) Templates(context.Context) ([]api.Template, []api.TemplateProblem, error) { return f, nil, nil }
+func (f fixedTemplates) Templates(context.Context) ([]api.Template, []api.TemplateProblem, error) {
+	return f, nil, nil
+}
 
 func TestTemplates(t *testing.T) {
 	r := newRig(t, func(o *api.Options) {

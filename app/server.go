@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/access"
 	"github.com/stepwell/stepwell/dapr"
-	"github.com/stepwell/stepwell/mcpapi"
 	"github.com/stepwell/stepwell/pipeline"
 	"github.com/stepwell/stepwell/plugin"
 	"github.com/stepwell/stepwell/queue/redisq"
@@ -22,6 +22,12 @@ import (
 
 // DefaultListen is the address of a server that nothing else is said of: this machine alone.
 const DefaultListen = "127.0.0.1:8010"
+
+// Beside is something that answers at a path of its own, made of the API and of the rules for browsers.
+type Beside struct {
+	Path string
+	Make func(api http.Handler, site access.Site) http.Handler
+}
 
 // ServerOptions configure a Server.
 type ServerOptions struct {
@@ -71,8 +77,8 @@ type ServerOptions struct {
 	Reports Reports
 	// Templates are folders with pipelines to begin with, besides the built-in ones. Defaults to none.
 	Templates []string
-	// MCP is what agents get at /mcp. Defaults to nothing: it is not there.
-	MCP *mcpapi.Options
+	// Beside is what answers at one path beside the API. Defaults to nothing.
+	Beside *Beside
 	// TemplateRepos are git repositories with such pipelines. Defaults to none.
 	TemplateRepos []TemplateRepo
 	// Retention says for how long things are kept. Defaults to for good.

@@ -20,7 +20,6 @@ import (
 	"github.com/stepwell/stepwell/dapr"
 	"github.com/stepwell/stepwell/estimate"
 	"github.com/stepwell/stepwell/feed"
-	"github.com/stepwell/stepwell/mcpapi"
 	"github.com/stepwell/stepwell/meter"
 	"github.com/stepwell/stepwell/partition/ledger"
 	"github.com/stepwell/stepwell/pipeline"
@@ -234,21 +233,20 @@ func (s *Server) buildAPI(context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.http = s.newHTTP(s.below(s.platform.Handler(s.peers(body.Serve(s.agents(s.gate(h)))))))
+	s.http = s.newHTTP(s.below(s.platform.Handler(s.peers(body.Serve(s.besides(s.gate(h)))))))
 	return nil
 }
 
-// agents adds what language models use, where it is switched on.
-func (s *Server) agents(h http.Handler) http.Handler {
-	if s.o.MCP == nil {
+// besides adds what answers beside the API.
+func (s *Server) besides(h http.Handler) http.Handler {
+	of := s.o.Beside
+	if of == nil {
 		return h
 	}
-	o := *s.o.MCP
-	o.Version, o.Log = s.o.Version, s.log
-	agents := mcpapi.New(o).Handler(h, access.Site{Hosts: s.hosts(), Origins: s.o.Access.Origins})
+	other := of.Make(h, access.Site{Hosts: s.hosts(), Origins: s.o.Access.Origins})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == mcpapi.Path {
-			agents.ServeHTTP(w, r)
+		if r.URL.Path == of.Path {
+			other.ServeHTTP(w, r)
 			return
 		}
 		h.ServeHTTP(w, r)

@@ -3,7 +3,6 @@ package mcpapi
 import (
 	"encoding/json"
 	"errors"
-	"io"
 	"net/http"
 	"strings"
 	"time"
@@ -76,7 +75,7 @@ func refuse(w http.ResponseWriter, status int, err error) {
 	body, _ := json.Marshal(map[string]any{"code": stepwell.CodeOf(err), "message": stepwell.Clip(err.Error(), 500), "hint": stepwell.HintOf(err)}) // texts
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_, _ = io.WriteString(w, string(body)) // the client may have gone
+	_, _ = w.Write(body) // the client may have gone
 }
 
 // asCaller sends requests to the API as the sender of another request: with its credential, from its address.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/stepwell/stepwell/app"
 	"github.com/stepwell/stepwell/manual"
+	"github.com/stepwell/stepwell/mcpapi"
 	"github.com/stepwell/stepwell/settings"
 	"github.com/stepwell/stepwell/web"
 )
@@ -133,7 +134,8 @@ func (p *program) serverOptions(s *settings.Serving) (o app.ServerOptions, err e
 	}
 	if s.MCP.Enabled {
 		agents := s.MCP.Options(p.rehearse(), func(text string) { o.Log.Warn(text) })
-		o.MCP = &agents
+		agents.Version, agents.Log = o.Version, o.Log
+		o.Beside = &app.Beside{Path: mcpapi.Path, Make: mcpapi.New(agents).Handler}
 	}
 	err = s.AddToServer(&o, p.settings.queue, p.env)
 	return o, err
