@@ -309,6 +309,7 @@ func (b *book) close(ctx context.Context, x *scenario.Played) error {
 
 // folds compares what the log leads to with what is recorded. The error is that of ctx.
 func (b *book) folds(ctx context.Context, x *scenario.Played) error {
+	x.World.Over()
 	run, err := x.World.At(ctx, x.Execution.ID, 0)
 	switch {
 	case ctx.Err() != nil:

@@ -28,7 +28,7 @@ steps:
   - {id: spawn, action: t.spawn, idempotent: true, depends_on: [fetch]}
   - {id: memo, action: t.memo, idempotent: true, depends_on: [fetch], retry: {max_attempts: 4, backoff_seconds: 1}}
   - {id: each, action: util.exec, idempotent: true, depends_on: [fetch], for_each: {items: 4, max_failures: 2}, max_concurrency: 2, params: {command: ["{{ item }}"]}}
-  - {id: large, action: t.large, idempotent: true, params: {n: 40000}}
+  - {id: large, action: t.large, idempotent: true, params: {n: 80000}}
   - {id: nap, action: util.wait, params: {duration: 3h}}
   - {id: ask, action: util.approval, depends_on: [nap], params: {message: "go?"}}
   - {id: goods, action: util.wait_for, depends_on: [fetch], params: {event: goods, timeout_seconds: 400000}}
