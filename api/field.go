@@ -44,6 +44,7 @@ func (s *server) fields() {
 	handle(s, "execution.streams.failures", f.streamFailures)
 	handle(s, "execution.footprints", f.footprints, s.describeFootprints)
 	handle(s, "execution.footprints.items", f.footprintItems)
+	handle(s, "execution.footprints.item", f.footprintItem)
 	handle(s, "execution.graph", f.graph)
 	handle(s, "pipeline.matrix", f.matrix)
 	handle(s, "execution.field.stream", f.stream, describeFieldStream)

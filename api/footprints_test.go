@@ -76,3 +76,47 @@ steps:
 		t.Errorf("%+v", empty.Header)
 	}
 }
+
+// TestFootprintItem reads items from the files that a stream has written and read, and says where they would be.
+func TestFootprintItem(t *testing.T) {
+	r := newRig(t)
+	dir := t.TempDir()
+	text := `{"id":"a","collection":"c","n":1,"bbox":[1,2,3,4],"assets":{"band":{"href":"a.tif"}}}
+{"id":"b","collection":"c","n":"text","bbox":[1,2,3,4],"assets":{"band":{"href":"b.tif"}}}
+{"id":"long","collection":"d","n":1,"bbox":[1,2,3,4],"x":"` + strings.Repeat("x", 1<<20) + "\"}\n"
+	good(t, os.WriteFile(filepath.Join(dir, "in.ndjson"), []byte(text), 0o600))
+	x := r.finished(strings.NewReplacer("DIR", dir).Replace(`
+name: items
+settings: {output_failures: DIR/failures.json}
+steps:
+  - {id: read, module: stream.read, config: {path: DIR/in.ndjson}}
+  - {id: some, module: stream.filter, depends_on: [read], config: {when: "item.n + 1 > 0"}}
+  - {id: write, module: stream.write, depends_on: [some], config: {path: "DIR/{collection_id}.ndjson"}}
+`))
+	c, of := r.client("viewer"), api.ExecutionPath{ID: x.ID}
+	find := func(id, collection, state string) *api.FootprintDocument {
+		got, err := c.FootprintItem(t.Context(), api.FindFootprintItem{ExecutionPath: of, Item: id, Collection: collection, State: state})
+		good(t, err)
+		return got
+	}
+	if d := find("a", "c", "completed"); d.Step != "write" || d.Path != filepath.Join(dir, "c.ndjson") || d.Line != 1 || !strings.Contains(string(d.Item), "a.tif") {
+		t.Errorf("%+v", d)
+	}
+	if d := find("b", "c", "failed"); d.Step != "some" || d.Path != filepath.Join(dir, "in.ndjson") || d.Line != 2 || !strings.Contains(string(d.Item), "b.tif") {
+		t.Errorf("%+v", d)
+	}
+	for _, c := range [][]string{{"b", "c", "completed", "is it"}, {"a", "c", "failed", "no failure record"}, {"long", "d", "completed", "longer than 1048576 bytes"}} {
+		d := find(c[0], c[1], c[2])
+		if d.Item != nil || !strings.Contains(fmt.Sprint(d.Places), c[3]) {
+			t.Errorf("%v: %+v", c, d)
+		}
+	}
+	good(t, os.WriteFile(filepath.Join(dir, "in.ndjson"), []byte("{}\n{\"id\":\"other\"}\n"), 0o600))
+	good(t, os.Remove(filepath.Join(dir, "c.ndjson")))
+	for state, want := range map[string]string{"failed": "line 2 of ", "completed": "c.ndjson"} {
+		if d := find("b", "c", state); d.Item != nil || !strings.Contains(fmt.Sprint(d.Places), want) {
+			t.Errorf("%s: %+v", state, d)
+		}
+	}
+	r.do("viewer", "GET", "/api/v1/executions/"+x.ID+"/footprints/item", nil).is(400)
+}

@@ -78,6 +78,7 @@ func operations() []operation {
 		{"execution.streams.failures", "GET", prefix + "/executions/{execution_id}/streams/failures", viewer, 0, "Groups the failed items of an execution by module and message, with examples"},
 		{"execution.footprints", "GET", prefix + "/executions/{execution_id}/footprints", viewer, 0, "Gives the boxes of the items of an execution's streams as columns, for a map"},
 		{"execution.footprints.items", "GET", prefix + "/executions/{execution_id}/footprints/items", viewer, 0, "Lists the items of an execution's streams that meet a box, and why failed ones have failed"},
+		{"execution.footprints.item", "GET", prefix + "/executions/{execution_id}/footprints/item", viewer, 0, "Shows an item of an execution's streams as it stands in the file that it was written to or read from"},
 		{"execution.why", "GET", prefix + "/executions/{execution_id}/why", viewer, 0, "Says why an execution or a step is in its state"},
 		{"execution.cancel", "POST", prefix + "/executions/{execution_id}/cancel", operator, changes, "Stops an execution; harmless when it has ended"},
 		{"execution.pause", "POST", prefix + "/executions/{execution_id}/pause", operator, changes, "Lets running steps finish and starts no others"},

@@ -199,7 +199,7 @@ func (r *rig) options(log *slog.Logger) api.Options {
 	return api.Options{Store: a.Store, Sessions: sessions, Policies: policies, Blobs: a.Store.Blobs(), Control: a.Conductor, Forecast: a.Conductor, Signals: a.Conductor, Catalog: a.Actions, Auth: names{},
 		Pipelines: library, Partitions: partitions, Schedules: schedules, Kinds: []api.Kind{api.Jobs(schedules), api.Webhooks(hooks), api.Events(events), api.Projects(projects), api.Lessons(lessons, uploads), api.PipelineRuns(runs)}, Vault: a.Secrets.Vault, Keys: keys, Callbacks: callbacks{},
 		Meter: meter.New(meter.Options{Totals: a.Store, Upcoming: func() (int, time.Time) { st := schedules.Stats(); return st.Active, st.Next }}),
-		Feed:  hub, Estimates: estimates, Redact: a.Secrets, Audit: r.audit, Workers: crew{}, Log: log, StreamFailures: a.StreamFailures, Footprints: a.Footprints}
+		Feed:  hub, Estimates: estimates, Redact: a.Secrets, Audit: r.audit, Workers: crew{}, Log: log, StreamFailures: a.StreamFailures, Footprints: a.Footprints, FindItem: a.FindItem}
 }
 
 // crew has one worker, and serves no calls.

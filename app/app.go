@@ -158,6 +158,7 @@ type App struct {
 	line   func(store.LogLine) // writes a line of a step's log
 	// streams says where streams keep their files.
 	streams stream.Options
+	places  *files.Places
 
 	pool     *worker.Pool
 	queue    stepQueue
@@ -234,7 +235,7 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 	if a.Actions, a.client, err = actions(&o); err != nil {
 		return nil, err
 	}
-	a.services, a.streams = o.kube.services, o.streamFiles()
+	a.services, a.streams, a.places = o.kube.services, o.streamFiles(), o.places(a.client)
 	keys, err := o.keyring()
 	if err != nil {
 		return nil, err

@@ -62,9 +62,9 @@ func OpenReading(ctx context.Context, o Options) (*Reading, error) {
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
-	files := &App{streams: o.streamFiles()}
+	files := &App{streams: o.streamFiles(), places: o.places(nil)}
 	client, hub, err := executionsAPI(pipeline.Options{Objects: s, Runner: asks, Executions: s, Catalog: catalog, Log: o.Log}, api.Options{Store: s, Blobs: s.Blobs(), Control: asks, Forecast: asks, Signals: asks, Catalog: catalog, Log: o.Log,
-		StreamFailures: files.StreamFailures, Footprints: files.Footprints})
+		StreamFailures: files.StreamFailures, Footprints: files.Footprints, FindItem: files.FindItem})
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
@@ -359,7 +359,7 @@ func (r *requester) Wait(ctx context.Context, id string) (*store.Execution, erro
 
 // Client is the API over the executions of a, in this process.
 func (a *App) Client() (*client.Client, error) {
-	client, _, err := executionsAPI(pipeline.Options{Objects: a.Store, Runner: a.Conductor, Executions: a.Store, Catalog: a.Actions, Log: a.log}, api.Options{Store: a.Store, Blobs: a.Store.Blobs(), Control: here{a.Conductor, a}, Forecast: a.Conductor, Signals: a.Conductor, Redact: a.Secrets, Catalog: a.Actions, Log: a.log, StreamFailures: a.StreamFailures, Footprints: a.Footprints})
+	client, _, err := executionsAPI(pipeline.Options{Objects: a.Store, Runner: a.Conductor, Executions: a.Store, Catalog: a.Actions, Log: a.log}, api.Options{Store: a.Store, Blobs: a.Store.Blobs(), Control: here{a.Conductor, a}, Forecast: a.Conductor, Signals: a.Conductor, Redact: a.Secrets, Catalog: a.Actions, Log: a.log, StreamFailures: a.StreamFailures, Footprints: a.Footprints, FindItem: a.FindItem})
 	return client, err
 }
 

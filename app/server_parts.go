@@ -226,7 +226,7 @@ func (s *Server) buildAPI(context.Context) error {
 	o.Auth, o.Callbacks, o.Meter, o.Origins, o.Hosts, o.ClientAddr, o.Limit = s.auth, s.callbacks, s.meter, s.o.Access.Origins, s.hosts(), s.proxies.ClientAddr, s.limiter
 	o.Templates = &templates{s.o.Templates, s.templateRepos(), s.log.Warn}
 	o.Queues = s.queue.Standings
-	o.StreamFailures, o.Footprints = s.StreamFailures, s.Footprints
+	o.StreamFailures, o.Footprints, o.FindItem = s.StreamFailures, s.Footprints, s.FindItem
 	o.Workers, o.Plugins, o.Page = s.workersAPI(), s.pluginsAPI, s.o.Page
 	o.Vitals, o.Observe, o.Link, o.MaxBody, o.Stopping = s.vitals, s.requested, s.linked, s.o.MaxBody, s.closing
 	h, err := api.New(o)

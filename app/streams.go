@@ -21,7 +21,7 @@ import (
 
 // streams registers the stream modules and their runner.
 func streams(r *action.Registry, client *outbound.Client, o Options) error {
-	places := files.New(files.Options{HTTP: client, S3: o.S3, Admit: o.touch})
+	places := o.places(client)
 	schemas := o.Schemas
 	if schemas.HTTP == nil {
 		schemas.HTTP = client
@@ -42,6 +42,11 @@ func streams(r *action.Registry, client *outbound.Client, o Options) error {
 		modules = o.Replace(modules)
 	}
 	return stream.Register(r, so, modules...)
+}
+
+// places opens the files of streams.
+func (o *Options) places(client *outbound.Client) *files.Places {
+	return files.New(files.Options{HTTP: client, S3: o.S3, Admit: o.touch})
 }
 
 // streamFiles says where streams keep their files.
@@ -84,4 +89,12 @@ func (a *App) Footprints(ctx context.Context, pipeline, execution string, q api.
 		}
 	}
 	return page, nil
+}
+
+// maxShownItem bounds an item that is shown.
+const maxShownItem = 1 << 20
+
+// FindItem reads a local file for an item (files.Places.Find), if it is one that this server may read.
+func (a *App) FindItem(ctx context.Context, path, id, collection string, line int64) (json.RawMessage, int64, error) {
+	return a.places.Find(ctx, path, files.Sought{ID: id, Collection: collection, Line: line, MaxBytes: maxShownItem})
 }

@@ -151,6 +151,11 @@ func (c *Client) FootprintItems(ctx context.Context, f api.ListFootprintItems) (
 	return get[api.FootprintItems](ctx, c, at("executions", f.ID, "footprints", "items"), queryOf(f))
 }
 
+// FootprintItem shows an item of the streams of the execution f.ID.
+func (c *Client) FootprintItem(ctx context.Context, f api.FindFootprintItem) (*api.FootprintDocument, error) {
+	return get[api.FootprintDocument](ctx, c, at("executions", f.ID, "footprints", "item"), queryOf(f))
+}
+
 // Cancel stops an execution and gives its status then.
 func (c *Client) Cancel(ctx context.Context, id, reason string) (string, error) {
 	return c.status(ctx, id, "cancel", api.CancelRequest{Reason: reason})

@@ -1,3 +1,4 @@
+import { rmSync } from "node:fs"
 import { afterAll, beforeAll, expect, test } from "vitest"
 import { closeBrowser, looksRight, open } from "./browser"
 import { Server } from "./server"
@@ -10,7 +11,7 @@ afterAll(async () => {
 })
 
 test("the map: footprints of a stream, what is at a place, a box over the antimeridian, both projections", async () => {
-  const lines = Array.from({ length: 300 }, (_, i) => JSON.stringify({ id: `i${i}`, collection: "c", n: i % 100 === 99 ? "text" : i, bbox: [(i % 36) * 10 - 180, Math.floor(i / 36) * 10 - 40, (i % 36) * 10 - 178, Math.floor(i / 36) * 10 - 38] }))
+  const lines = Array.from({ length: 300 }, (_, i) => JSON.stringify({ id: `i${i}`, collection: "c", assets: { band: { href: `https://example.com/i${i}.tif` } }, n: i % 100 === 99 ? "text" : i, bbox: [(i % 36) * 10 - 180, Math.floor(i / 36) * 10 - 40, (i % 36) * 10 - 178, Math.floor(i / 36) * 10 - 38] }))
   const path = server.file("in.ndjson", [...lines, JSON.stringify({ id: "over", n: 1, bbox: [179, 60, -179, 62] }), JSON.stringify({ id: "nowhere", n: 1 })].join("\n") + "\n")
   const x = await server.run({ name: "mapped", settings: { output_failures: path.replace("in.nd", "failures.") }, steps: [
     { id: "read", module: "stream.read", config: { path } },
@@ -32,16 +33,20 @@ test("the map: footprints of a stream, what is at a place, a box over the antime
   const perDegree = Math.min((at.width - 32) / 360, (at.height - 32) / (2 * 90.97))
   await host.click({ position: { x: at.width / 2 + 1 * perDegree, y: at.height / 2 + perDegree * 57.29578 * Math.sin((39 * Math.PI) / 180) / Math.cos((37.5 * Math.PI) / 180) ** 2 } })
   await o.page.getByRole("heading", { name: "1 item" }).waitFor()
-  await expect.poll(() => o.page.getByLabel("JSON of i18").innerText()).toContain('"collection_id": "c"')
+  await expect.poll(() => o.page.getByLabel("Footprint of i18", { exact: true }).innerText()).toContain('"collection_id": "c"')
+  // The item itself, with its assets, is read from the file that has been written.
+  await expect.poll(() => o.page.getByLabel("JSON of i18", { exact: true }).innerText()).toContain('"href": "https://example.com/i18.tif"')
+  await o.page.getByText(/As write has written it to .*out\.ndjson, line 19:/).waitFor()
   await o.page.getByLabel("Box").fill("175,55,-175,65")
   await o.page.getByRole("button", { name: "Show" }).click()
-  await o.page.getByLabel("JSON of over").waitFor()
+  await o.page.getByLabel("JSON of over", { exact: true }).waitFor()
   await o.page.goBack()
-  await o.page.getByLabel("JSON of i18").waitFor()
+  await o.page.getByLabel("JSON of i18", { exact: true }).waitFor()
   await o.page.getByLabel("Box").fill("80,-40,100,-10") // i99 has failed at 90 east
   await o.page.getByRole("button", { name: "Show" }).click()
   await o.page.getByText("i99", { exact: true }).click()
-  await expect.poll(() => o.page.getByLabel("JSON of i99").innerText()).toContain('"step_id": "some"')
+  await expect.poll(() => o.page.getByLabel("Footprint of i99", { exact: true }).innerText()).toContain('"step_id": "some"')
+  await expect.poll(() => o.page.getByLabel("JSON of i99", { exact: true }).innerText()).toContain("i99.tif") // as it was read
   await o.page.getByLabel("Projection").selectOption("Mercator")
   await o.page.getByLabel("Centre").selectOption("Pacific")
   await expect.poll(() => canvas.getAttribute("data-drawn")).toBe("301") // nothing is cut there
@@ -56,6 +61,13 @@ test("the map: footprints of a stream, what is at a place, a box over the antime
   await expect.poll(() => o.page.url()).toContain("z=")
   await o.close()
   await looksRight(server, `/map?execution=${x.execution_id}&bbox=80,-40,100,-10`, (page) => page.getByText("i99", { exact: true }))
+  // Where the file is gone the page says so, with its place.
+  rmSync(path.replace("in.", "out."))
+  const gone = await open(server, `/map?execution=${x.execution_id}&bbox=175,55,-175,65`)
+  await gone.page.getByText("The item itself cannot be shown").waitFor()
+  await gone.page.getByText(/written by write · .*out\.ndjson/).waitFor()
+  await gone.accessible("an item that cannot be shown")
+  await gone.close()
   const none = await server.run({ name: "none", steps: [{ id: "a", action: "util.noop" }] })
   const e = await open(server, `/map?execution=${none.execution_id}`)
   await e.page.getByText("There are no footprints").waitFor()

@@ -503,6 +503,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/executions/{execution_id}/footprints/item": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Shows an item of an execution's streams as it stands in the file that it was written to or read from */
+        get: operations["execution.footprints.item"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/executions/{execution_id}/footprints/items": {
         parameters: {
             query?: never;
@@ -3801,6 +3818,21 @@ export interface components {
             firings: components["schemas"]["Firing"][];
             next_cursor?: string;
         };
+        FootprintDocument: {
+            /** @description The item, up to 1 MiB; missing: it cannot be had, and places say why. */
+            item?: unknown;
+            /**
+             * Format: int64
+             * @description Where it begins; in a Parquet file its number.
+             */
+            line?: number;
+            /** @description The file that it is in. */
+            path?: string;
+            /** @description Where it was looked for in vain, and where else it may be. */
+            places: components["schemas"]["LookedAt"][];
+            /** @description The step that has written it; of a failed one, in which it failed. */
+            step_id?: string;
+        };
         FootprintItem: {
             /** @description West, south, east, north in degrees; west is more than east where it crosses the antimeridian. Rounded to 24 bits. */
             bbox: number[] | null;
@@ -4287,6 +4319,12 @@ export interface components {
             until_seq: number;
             /** Format: int64 */
             warning: number;
+        };
+        LookedAt: {
+            /** @description A file, a URL or a remote object; missing when the step has not said. */
+            path?: string;
+            reason: string;
+            step_id?: string;
         };
         Matrix: {
             /** @description Oldest first: the columns. */
@@ -7400,6 +7438,36 @@ export interface operations {
                 };
                 content: {
                     "application/vnd.stepwell.columns": string;
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    "execution.footprints.item": {
+        parameters: {
+            query: {
+                collection_id?: string;
+                item_id: string;
+                /** @description completed: it is looked for in what the sinks have written; failed: where its source has read it. */
+                state?: "completed" | "failed";
+            };
+            header?: never;
+            path: {
+                /** @description UUID of the execution, or a beginning of it that no other has (8 characters or more). */
+                execution_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            "4XX": components["responses"]["Failure"];
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FootprintDocument"];
                 };
             };
             default: components["responses"]["Failure"];

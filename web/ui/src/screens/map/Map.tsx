@@ -9,10 +9,11 @@ import { Button } from "../../parts/Button"
 import { PickField, TextField } from "../../parts/Fields"
 import { Loaded } from "../../parts/Loading"
 import { ProblemBox } from "../../parts/Problem"
-import { StateMark, StateWord } from "../../parts/State"
+import { StateMark } from "../../parts/State"
 import { ended } from "../../states"
 import { useSearchParams } from "../../url"
 import { follow } from "../execution/follow"
+import { ItemRow } from "./Item"
 import "./map.css"
 import { MapCanvas } from "./MapCanvas"
 import { parseBox, place, type Box, type Footprints, type Kind } from "./projection"
@@ -130,10 +131,7 @@ function Items({ id, box }: { id: string; box: string }) {
         <ul className="map-items">
           {list.rows!.map((it, i) => (
             <li key={i}>
-              <details open={total === 1}>
-                <summary><StateWord state={it.state} /> <span className="mono clip">{it.id ?? "without an id"}</span></summary>
-                <pre tabIndex={0} aria-label={`JSON of ${it.id ?? "the item"}`}>{JSON.stringify(it, null, 2)}</pre>
-              </details>
+              <ItemRow execution={id} item={it} first={total === 1} />
             </li>
           ))}
         </ul>

@@ -1,0 +1,78 @@
+package files
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/item"
+)
+
+// Sought is an item that is looked for in a file.
+type Sought struct {
+	ID, Collection string
+	Line           int64 // where it is; 0: not known. What else the line has is not it
+	MaxBytes       int64 // longer ones are passed over
+}
+
+// errEnds ends the reading of a file.
+var errEnds = errors.New("it has been found")
+
+// Find reads a local file for the first row with the id, and the collection where both have one, and says in which line it
+// begins (of Parquet: its number). The time is bounded by the context. The error is CodeNotFound when no row is it, and
+// CodeInvalid for a path that is not on this machine.
+func (p *Places) Find(ctx context.Context, path string, q Sought) (found json.RawMessage, line int64, err error) {
+	if isS3(path) || isWeb(path) {
+		return nil, 0, stepwell.Invalid("", "%s is not on this machine", shown(path))
+	}
+	rows, long := 0, 0
+	err = p.Each(ctx, path, Shape{Format: "auto", MaxItem: q.MaxBytes}, nil, func(r Row) error {
+		rows++
+		switch {
+		case stepwell.CodeOf(r.Err) == stepwell.CodeLimit:
+			long++
+			return nil
+		case r.Err != nil || r.Line < q.Line: // a row that is no good is nobody's item
+			return nil
+		case q.Line > 0 && r.Line > q.Line:
+			return errEnds
+		}
+		if v, err := item.Parse(r.Text); err == nil && q.is(v) {
+			found, line = r.Text, r.Line
+			return errEnds
+		}
+		return nil
+	})
+	if err == errEnds { //nolint:errorlint // ours
+		err = nil
+	}
+	switch {
+	case found != nil || err != nil:
+		return found, line, err
+	case long > 0:
+		return nil, 0, &stepwell.Error{Code: stepwell.CodeNotFound, Message: fmt.Sprintf("%s does not have it, or it is one of %d that are longer than %d bytes", path, long, q.MaxBytes)}
+	case q.Line > 0:
+		return nil, 0, &stepwell.Error{Code: stepwell.CodeNotFound, Message: fmt.Sprintf("line %d of %s has another item now", q.Line, path)}
+	}
+	return nil, 0, &stepwell.Error{Code: stepwell.CodeNotFound, Message: fmt.Sprintf("none of the %d items in %s is it", rows, path)}
+}
+
+func (q *Sought) is(v *item.Value) bool {
+	text := func(name string) string {
+		of := v.Get(name)
+		if s, ok := of.Str(); ok {
+			return s
+		}
+		if of.Kind() == item.Number {
+			return string(of.Bytes())
+		}
+		return ""
+	}
+	if text("id") != q.ID {
+		return false
+	}
+	c := text("collection")
+	return c == "" || q.Collection == "" || c == q.Collection
+}
