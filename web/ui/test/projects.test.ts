@@ -95,6 +95,35 @@ test("progress is shown with status, total, done, errors and percent", async () 
   await o.close()
 })
 
+test("a project's page moves while items are counted, and says NOT_FOUND where there is no project", async () => {
+  const none = await open(server, "/projects/moving", { expected: /404/ }) // there is none yet
+  await none.page.getByText("NOT_FOUND", { exact: true }).waitFor()
+  await none.accessible("a project that is not there")
+  await none.close()
+  await server.ask("POST", "/projects", { id: "moving", name: "Moving" })
+  const o = await open(server, "/projects/moving", { expected: /404/ }) // at the end it is gone
+  await o.page.getByRole("heading", { name: "Projects / Moving" }).waitFor()
+  await o.page.getByText("INITIALIZING", { exact: true }).waitFor()
+  let loads = 0
+  o.page.on("load", () => { loads++ })
+  await server.ask("PUT", "/projects/moving/total", { total: 40 })
+  await server.ask("POST", "/projects/moving/items", { done: 10 })
+  await o.page.getByText("10/40").waitFor()
+  await o.page.getByText("25 %").waitFor()
+  await server.ask("POST", "/projects/moving/items", { done: 10, errors: 5 })
+  await o.page.getByText("20/40").waitFor()
+  await o.page.getByText("5 errors", { exact: true }).waitFor()
+  await server.ask("POST", "/projects/moving/reset")
+  await o.page.getByText("20/40").waitFor({ state: "detached" })
+  await server.ask("PUT", "/projects/moving/total", { total: 4 })
+  await server.ask("POST", "/projects/moving/items", { done: 1 })
+  await o.page.getByText("1/4", { exact: true }).waitFor()
+  await server.ask("DELETE", "/projects/moving")
+  await o.page.getByText("NOT_FOUND", { exact: true }).waitFor()
+  expect(loads).toBe(0)
+  await o.close()
+})
+
 /** tone is a WAV file of some seconds. */
 function tone(seconds: number): Uint8Array<ArrayBuffer> {
   const n = 8000 * seconds

@@ -58,6 +58,7 @@ export default function Project({ params }: { params: Record<string, string | un
         <Button refused={noEdit} onClick={() => setMaking(true)}>New lesson …</Button>
         <Button kind="main" refused={noRun} onClick={() => setStart({})}>Run all lessons …</Button>
       </header>
+      {none && project.data === undefined && <div className="row"><StatusOf id={id} /></div>}
       <Loaded of={project} lines={1}>{(p) => (
         <div className="row" style={{ gap: 24 }}>
           <StatusOf id={id} />
