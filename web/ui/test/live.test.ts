@@ -88,7 +88,7 @@ test("schedules, the streams of an execution and its map come back after the ser
     { id: `read-${name}`, module: "stream.read", depends_on: after, config: { path } },
     { id: `write-${name}`, module: "stream.write", depends_on: [`read-${name}`], config: { path: path.replace(".ndjson", ".out.ndjson") } },
   ]
-  const x = await server.run({ name: "two-streams", steps: [
+  const x = await server.run({ name: "two-streams", settings: { output_failures: server.file("failures.json", "") }, steps: [
     ...flow("early", items("early", 300, 10)),
     { id: "ask", action: "util.approval", depends_on: ["write-early"], params: { message: "go on?" } },
     ...flow("late", items("late", 200, -10), "ask"),
