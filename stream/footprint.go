@@ -3,6 +3,7 @@ package stream
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"io"
@@ -80,7 +81,8 @@ func boxOf(v *item.Value) (box Box, ok bool) {
 // first record.
 //
 // A record is the box, four float32; the item's root and its number, uint16 and uint48; the lengths of its id and of its
-// collection, uint16 each; and these two as JSON. Little-endian.
+// collection, uint16 each; and these two as JSON. Little-endian. Where the length of the id has the bit printMarked, the
+// item's mark follows, uint64: a source that has changed since and is read anew gives its numbers to other items.
 type prints struct {
 	path string
 
@@ -94,6 +96,9 @@ type prints struct {
 // printHead is the length of a record without id and collection.
 const printHead = 16 + 8 + 4
 
+// printMarked is set in the length of the id of a record with a mark; those of earlier versions have none.
+const printMarked = 1 << 15
+
 // appendPrint adds the record of an item, if it has a box.
 func appendPrint(dst []byte, it *Item) []byte {
 	box, ok := boxOf(it.Value)
@@ -105,9 +110,30 @@ func appendPrint(dst []byte, it *Item) []byte {
 	}
 	dst = binary.LittleEndian.AppendUint64(dst, placeKey(it.origin.root.index, it.origin.seq))
 	id, collection := shortText(it.Get("id")), shortText(it.Get("collection"))
-	dst = binary.LittleEndian.AppendUint16(dst, uint16(len(id)))
+	mark := it.origin.identity()
+	marked := uint16(0)
+	if mark != 0 {
+		marked = printMarked
+	}
+	dst = binary.LittleEndian.AppendUint16(dst, uint16(len(id))|marked)
 	dst = binary.LittleEndian.AppendUint16(dst, uint16(len(collection)))
-	return append(append(dst, id...), collection...)
+	dst = append(append(dst, id...), collection...)
+	if mark != 0 {
+		dst = binary.LittleEndian.AppendUint64(dst, mark)
+	}
+	return dst
+}
+
+// identity is one mark of both: 0 is none.
+func (m marks) identity() uint64 { return cmp.Or(m.id, m.place) }
+
+// printLengths are those of the texts behind the head of a record, and of its mark.
+func printLengths(head []byte) (id, collection, mark int) {
+	of := binary.LittleEndian.Uint16(head[24:])
+	if of&printMarked != 0 {
+		mark = 8
+	}
+	return int(of &^ printMarked), int(binary.LittleEndian.Uint16(head[26:])), mark
 }
 
 func shortText(v *item.Value) []byte {
@@ -274,11 +300,11 @@ func wholePrints(name string) (whole int64, err error) {
 		if _, err = io.ReadFull(in, head[:]); err != nil {
 			break
 		}
-		texts := int(binary.LittleEndian.Uint16(head[24:])) + int(binary.LittleEndian.Uint16(head[26:]))
-		if _, err = in.Discard(texts); err != nil {
+		id, collection, mark := printLengths(head[:])
+		if _, err = in.Discard(id + collection + mark); err != nil {
 			break
 		}
-		whole += int64(printHead + texts)
+		whole += int64(printHead + id + collection + mark)
 	}
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		err = nil

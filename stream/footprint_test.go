@@ -18,26 +18,35 @@ func TestFootprintsCutWithinARecord(t *testing.T) {
 	p := &prints{path: name}
 	record := func(key uint64) []byte {
 		raw := binary.LittleEndian.AppendUint64(make([]byte, 16), key)
+		if key > 1 { // the first is one of an earlier version
+			raw = binary.LittleEndian.AppendUint16(binary.LittleEndian.AppendUint16(raw, 3|printMarked), 0)
+			return binary.LittleEndian.AppendUint64(append(raw, `"x"`...), 7)
+		}
 		return append(binary.LittleEndian.AppendUint16(binary.LittleEndian.AppendUint16(raw, 3), 0), `"x"`...)
 	}
 	if err := errors.Join(p.add(record(1)), p.add(record(2)), p.close()); err != nil {
 		t.Fatal(err)
 	}
 	whole := int64(len(record(1)))
-	if err := os.Truncate(name, 2*whole-5); err != nil {
+	if err := os.Truncate(name, whole+int64(len(record(2)))-5); err != nil {
 		t.Fatal(err)
 	}
 	p = &prints{path: name}
-	if err := p.resume(2 * whole); err != nil || p.size != whole {
+	if err := p.resume(whole + int64(len(record(2)))); err != nil || p.size != whole {
 		t.Fatalf("%d bytes count, %v; want %d", p.size, err, whole)
 	}
 	if err := errors.Join(p.add(record(3)), p.close()); err != nil {
 		t.Fatal(err)
 	}
-	var keys []uint64
-	err := eachPrint(t.Context(), strings.TrimSuffix(name, printsSuffix), func(_ Box, key uint64, _ []byte, _ int) { keys = append(keys, key) })
-	if err != nil || !slices.Equal(keys, []uint64{1, 3}) {
-		t.Errorf("%v, %v", keys, err)
+	var keys, marked []uint64
+	err := eachPrint(t.Context(), strings.TrimSuffix(name, printsSuffix), func(_ Box, at place, texts []byte, id int) {
+		if string(texts) != `"x"` || id != 3 {
+			t.Errorf("%q, %d", texts, id)
+		}
+		keys, marked = append(keys, at.key), append(marked, at.mark)
+	})
+	if err != nil || !slices.Equal(keys, []uint64{1, 3}) || !slices.Equal(marked, []uint64{0, 7}) {
+		t.Errorf("%v, %v, %v", keys, marked, err)
 	}
 }
 

@@ -51,10 +51,20 @@ type FootprintPage struct {
 
 // placed is a footprint with its item's place.
 type placed struct {
-	Box     Box
-	key     uint64 // of a failure without a place: noPlace and its number in the spool
+	Box Box
+	place
 	segment int32
 	failed  bool
+}
+
+// place tells the items of a segment apart: the number alone does not, where a source that has changed was read anew.
+type place struct {
+	key  uint64 // of a failure without a place: noPlace and its number in the spool
+	mark uint64 // 0: not known, of a stream without marks or an earlier version
+}
+
+func (p place) same(other place) bool {
+	return p.key == other.key && (p.mark == other.mark || p.mark == 0 || other.mark == 0)
 }
 
 const noPlace = 1 << 63
@@ -148,54 +158,55 @@ func printBases(folder string) (bases []string, err error) {
 
 // read adds those of a segment.
 func (q *FootprintQuery) read(ctx context.Context, base string, segment int32, all []placed) ([]placed, error) {
-	before, failed := len(all), map[uint64]bool{}
+	before, failed := len(all), map[uint64]uint64{} // marks by key
 	add := func(p placed) {
 		if q.cut = q.cut || len(all) >= maxPrints; len(all) < maxPrints {
 			all = append(all, p)
 		}
 	}
-	err := eachPlacedFailure(ctx, base, func(key uint64, r *failureRecord) error {
+	err := eachPlacedFailure(ctx, base, func(at place, r *failureRecord) error {
 		if len(failed) >= maxPrints {
 			q.cut = true
-		} else if key&noPlace == 0 {
-			failed[key] = true
+		} else if at.key&noPlace == 0 {
+			failed[at.key] = at.mark
 		}
 		if r.Box != nil && q.meets(r.Box) {
-			add(placed{*r.Box, key, segment, true})
+			add(placed{*r.Box, at, segment, true})
 		}
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	err = eachPrint(ctx, base, func(box Box, key uint64, _ []byte, _ int) {
+	err = eachPrint(ctx, base, func(box Box, at place, _ []byte, _ int) {
+		mark, lost := failed[at.key]
 		switch {
-		case key == printsLeftOut:
+		case at.key == printsLeftOut:
 			q.cut = true
-		case !failed[key] && q.meets(&box):
-			add(placed{box, key, segment, false})
+		case !(lost && at.same(place{at.key, mark})) && q.meets(&box):
+			add(placed{box, at, segment, false})
 		}
 	})
 	own := all[before:]
-	slices.SortStableFunc(own, func(a, b placed) int { return cmp.Compare(a.key, b.key) })
-	own = slices.CompactFunc(own, func(a, b placed) bool { return a.key == b.key })
+	slices.SortStableFunc(own, func(a, b placed) int { return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.mark, b.mark)) })
+	own = slices.CompactFunc(own, func(a, b placed) bool { return a.same(b.place) })
 	return all[:before+len(own)], err
 }
 
 // nameAll finds out what footprints are: it reads their segments again.
 func nameAll(ctx context.Context, bases []string, of []placed, rows []Footprint) error {
 	for i, base := range bases {
-		wanted := map[uint64]*Footprint{}
+		wanted := map[place]*Footprint{}
 		for at := range of {
 			if of[at].segment == int32(i) {
-				wanted[of[at].key] = &rows[at]
+				wanted[of[at].place] = &rows[at]
 			}
 		}
 		if len(wanted) == 0 {
 			continue
 		}
-		err := eachPlacedFailure(ctx, base, func(key uint64, r *failureRecord) (err error) {
-			if f := wanted[key]; f != nil && f.Failed && f.Item == nil {
+		err := eachPlacedFailure(ctx, base, func(where place, r *failureRecord) (err error) {
+			if f := wanted[where]; f != nil && f.Failed && f.Item == nil {
 				f.Item = &FootprintItem{ID: r.Item, Collection: r.Collection}
 				r.At, r.Origin, r.Box = nil, nil, nil
 				f.Item.Failure, err = json.Marshal(r)
@@ -203,8 +214,8 @@ func nameAll(ctx context.Context, bases []string, of []placed, rows []Footprint)
 			return err
 		})
 		if err == nil {
-			err = eachPrint(ctx, base, func(_ Box, key uint64, texts []byte, id int) {
-				if f := wanted[key]; f != nil && !f.Failed && f.Item == nil {
+			err = eachPrint(ctx, base, func(_ Box, where place, texts []byte, id int) {
+				if f := wanted[where]; f != nil && !f.Failed && f.Item == nil {
 					f.Item = &FootprintItem{ID: textOf(texts[:id]), Collection: textOf(texts[id:])}
 				}
 			})
@@ -222,7 +233,7 @@ func nameAll(ctx context.Context, bases []string, of []placed, rows []Footprint)
 }
 
 // eachPlacedFailure reads the spool of a segment, which may grow meanwhile.
-func eachPlacedFailure(ctx context.Context, base string, do func(key uint64, r *failureRecord) error) (err error) {
+func eachPlacedFailure(ctx context.Context, base string, do func(at place, r *failureRecord) error) (err error) {
 	file := base + liveSuffix // that of a segment that runs stands for the one before
 	if _, serr := os.Stat(file); serr != nil {
 		file = base + spoolSuffix
@@ -234,11 +245,14 @@ func eachPlacedFailure(ctx context.Context, base string, do func(key uint64, r *
 			err = json.Unmarshal(line, &r)
 		}
 		if n++; err == nil {
-			key := noPlace | n
+			where := place{key: noPlace | n}
 			if len(r.At) == 2 {
-				key = placeKey(int(r.At[0]), r.At[1])
+				where.key = placeKey(int(r.At[0]), r.At[1])
 			}
-			err = do(key, &r)
+			if len(r.Origin) >= 3 {
+				where.mark = marks{r.Origin[1], r.Origin[2]}.identity()
+			}
+			err = do(where, &r)
 		}
 		return err == nil
 	})
@@ -247,7 +261,7 @@ func eachPlacedFailure(ctx context.Context, base string, do func(key uint64, r *
 
 // eachPrint reads the records of a segment, whose file may grow meanwhile. texts are the id, of so many bytes, and the
 // collection, both valid during the call only.
-func eachPrint(ctx context.Context, base string, do func(box Box, key uint64, texts []byte, id int)) error {
+func eachPrint(ctx context.Context, base string, do func(box Box, at place, texts []byte, id int)) error {
 	f, err := os.Open(base + printsSuffix)
 	if err != nil {
 		return unlessAbsent(err)
@@ -255,18 +269,18 @@ func eachPrint(ctx context.Context, base string, do func(box Box, key uint64, te
 	defer f.Close()
 	in := bufio.NewReaderSize(f, 256<<10)
 	var head [printHead]byte
-	texts := make([]byte, 2*maxText)
+	texts := make([]byte, 2*maxText+8)
 	for n := 0; ; n++ {
 		if n&1023 == 0 && ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
 		_, err := io.ReadFull(in, head[:])
-		id, collection := int(binary.LittleEndian.Uint16(head[24:])), int(binary.LittleEndian.Uint16(head[26:]))
+		id, collection, mark := printLengths(head[:])
 		if err == nil && (id > maxText || collection > maxText) {
 			err = durable.Damaged("a text of %d bytes", max(id, collection))
 		}
 		if err == nil {
-			_, err = io.ReadFull(in, texts[:id+collection])
+			_, err = io.ReadFull(in, texts[:id+collection+mark])
 		}
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) { // the last record may be under way
 			return nil
@@ -278,7 +292,11 @@ func eachPrint(ctx context.Context, base string, do func(box Box, key uint64, te
 		for i := range box {
 			box[i] = math.Float32frombits(binary.LittleEndian.Uint32(head[4*i:]))
 		}
-		do(box, binary.LittleEndian.Uint64(head[16:]), texts[:id+collection], id)
+		where := place{key: binary.LittleEndian.Uint64(head[16:])}
+		if mark > 0 {
+			where.mark = binary.LittleEndian.Uint64(texts[id+collection:])
+		}
+		do(box, where, texts[:id+collection], id)
 	}
 }
 

@@ -101,3 +101,31 @@ func TestFootprintsOfLaterRuns(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// A source that has changed is read anew in the same execution: each item keeps its own place on the map, whether it is new,
+// was done before under the number that another one has now, or fails under that of a done one.
+func TestFootprintsOfAChangedSource(t *testing.T) {
+	dir, sink := t.TempDir(), streamtest.Collect("sink")
+	run := func(items ...string) {
+		t.Helper()
+		s := through(dir, items, sink, func(_ context.Context, it *stream.Item) (*stream.Item, error) {
+			if it.ID() == "b" {
+				return nil, errors.New("it fails")
+			}
+			return it, nil
+		})
+		s.Execution = "x"
+		mustRun(t, s)
+	}
+	run(boxed...)
+	run(append([]string{`{"id":"new","bbox":[0,0,1,1]}`, `{"id":"second","bbox":[5,5,6,6]}`}, boxed...)...) // b is now the fourth, as 7 was
+	if len(sink.Items()) != 5 {
+		t.Fatalf("the stream began from the beginning: %q", sink.Items())
+	}
+	want := []string{"[-10 -10 -9 -9] failed=false /7", "[0 0 1 1] failed=false /new", "[1 2 3 4] failed=false c/a", "[179 -1 -179 1] failed=true /b true", "[5 5 6 6] failed=false /second"}
+	got := footprints(t, dir, "x", stream.FootprintQuery{Names: true, Most: 100})
+	slices.Sort(got)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
