@@ -227,15 +227,20 @@ func (x *experiment) again(ctx context.Context, res *Result) error {
 // maxSecond is how many of the first passages after a death are those of the recovery.
 const maxSecond = 8
 
-// seconds are schedules in which the process dies again while it recovers: evenly of all first deaths, and of what passes after them.
+// seconds are schedules in which the process dies again while it recovers, or the store or the blobs are away then: evenly of all first
+// deaths, and of what passes after them.
 func (x *experiment) seconds(todo []schedule, verdicts []*verdict) (list []schedule) {
 	for i, v := range verdicts {
 		if v == nil || !todo[i].crash() {
 			continue
 		}
 		for _, p := range v.after {
-			if slices.ContainsFunc(sim.Fates, func(at sim.FatesOf) bool { return at.Point == p.Point }) {
-				list = append(list, schedule{faults: []fault{todo[i].faults[0], {p, sim.Dies}}, second: true})
+			for _, at := range sim.Fates {
+				for _, fate := range at.Fates {
+					if at.Point == p.Point && (fate == sim.Dies || fate == sim.Away) {
+						list = append(list, schedule{faults: []fault{todo[i].faults[0], {p, fate}}, second: true})
+					}
+				}
 			}
 		}
 	}

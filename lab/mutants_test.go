@@ -167,7 +167,7 @@ func TestMutant(t *testing.T) {
 		return // TestSuite is the test of the product as it is
 	}
 	found := map[string]bool{}
-	l := newLab(t, Options{Budget: time.Hour, Orders: 10, Pairs: 10, Seconds: 10, Workers: 1}, suitePipelines)
+	l := newLab(t, Options{Budget: time.Hour, Orders: 10, Pairs: 10, Seconds: 60, Workers: 1}, suitePipelines)
 	for _, test := range suiteOf(t) {
 		res, err := l.Run(t.Context(), test)
 		if err != nil {
