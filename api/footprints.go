@@ -151,7 +151,7 @@ func (f *fields) footprintItems(ctx context.Context, in *ListFootprintItems) (*a
 		for side := range it.Box {
 			it.Box[side] = page.Sides[side][i]
 		}
-		it.ID, it.Collection, it.Failure = f.o.Redact.Text(id, it.ID), f.o.Redact.Text(id, it.Collection), f.json(id, it.Failure)
+		it.ID, it.Collection, it.Failure = f.text(id, it.ID), f.text(id, it.Collection), f.json(id, it.Failure)
 		out.Items = append(out.Items, it)
 	}
 	if end := start + len(page.Items); end < page.Total && len(page.Items) > 0 {

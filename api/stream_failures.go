@@ -94,11 +94,11 @@ func (f *fields) streamFailures(ctx context.Context, in *ListStreamFailures) (*a
 // shownGroup is a group without secrets.
 func (f *fields) shownGroup(execution string, g *FailureGroup) FailureGroup {
 	shown := *g
-	shown.Message = f.o.Redact.Text(execution, g.Message)
+	shown.Message = f.text(execution, g.Message)
 	shown.Examples = slices.Clone(g.Examples)
 	for i := range shown.Examples {
 		e := &shown.Examples[i]
-		e.Message, e.Item, e.Context = f.o.Redact.Text(execution, e.Message), f.o.Redact.Text(execution, e.Item), f.json(execution, e.Context)
+		e.Message, e.Item, e.Context = f.text(execution, e.Message), f.text(execution, e.Item), f.json(execution, e.Context)
 	}
 	return shown
 }
