@@ -81,7 +81,7 @@ func TestBlackBox(t *testing.T) {
 	}
 	for _, op := range b.ops {
 		// Requests of these hang together in ways that a description cannot say; they have tests of their own.
-		hard := op.id == "schedule.backfill" || op.id == "webhook.trigger" || op.id == "pipeline.version.archive" || strings.HasPrefix(op.id, "lesson.media") || strings.HasPrefix(op.id, "upload.") || strings.HasPrefix(op.id, "cluster.") || strings.HasPrefix(op.id, "auth.") || strings.HasPrefix(op.id, "pipeline_run.")
+		hard := op.id == "schedule.backfill" || op.id == "webhook.trigger" || op.id == "pipeline.version.archive" || strings.HasPrefix(op.id, "lesson.media") || strings.HasPrefix(op.id, "upload.") || strings.HasPrefix(op.id, "cluster.") || strings.HasPrefix(op.id, "auth.") || strings.HasPrefix(op.id, "pipeline_run.") || strings.HasPrefix(op.id, "pipeline.partitions")
 		tries := 300
 		if op.id == "execution.start" { // many of its fields exclude each other
 			tries = 3000

@@ -32,6 +32,7 @@ type ComparePartitions struct {
 // StartPartition asks for an execution that makes a partition.
 type StartPartition struct {
 	Values   []string `json:"values" minItems:"1" maxItems:"4" maxLength:"255" doc:"Of the parameters that name it, in the order of settings.partition.by."`
+	States   []string `json:"state,omitempty" maxItems:"5" doc:"Only if the partition is in one of these states: missing, stale, failed. Otherwise the answer has the last execution for it, and nothing is started. Default: in any."`
 	Params   Object   `json:"params,omitempty" doc:"Values of the other parameters."`
 	Priority int      `json:"priority,omitempty" minimum:"-1000" maximum:"1000"`
 }
@@ -76,5 +77,5 @@ type startPartitionInput struct {
 func (s *server) startPartition(ctx context.Context, in *startPartitionInput) (*made[Started], error) {
 	launch := pipeline.Launch{Role: access.Of(ctx).Role.String()}
 	launch.Trigger, launch.Actor, launch.Priority, launch.Params = trigger.TypeManual, access.Of(ctx).Actor(), in.Body.Priority, in.Body.Params
-	return s.started(ctx)(s.o.Partitions.Start(ctx, in.ID, in.Body.Values, launch))
+	return s.started(ctx)(s.o.Partitions.Start(ctx, in.ID, in.Body.Values, in.Body.States, launch))
 }

@@ -63,7 +63,7 @@ func (c *Conductor) holdBack(ctx context.Context, id string, err error) error {
 		}
 		if row.Failure == nil || *row.Failure != *failure {
 			row.Failure = failure
-			err = c.commitDiverged(row, nil, false)
+			err = c.commitDiverged(row, nil, nil, false)
 		}
 		if newer, ok := errors.AsType[*newerError](d); ok && err == nil {
 			err = c.o.Owners.Yield(ctx, row.No, newer.revision)
@@ -79,8 +79,9 @@ func (c *Conductor) cancelDiverged(ctx context.Context, id, reason string) error
 		return err
 	}
 	known := 0 // steps whose names are in the snapshot
-	if p, err := c.snapshot(ctx, row.Definition); err == nil {
-		known = len(p.plan.Graph.Steps)
+	of, err := c.snapshot(ctx, row.Definition)
+	if err == nil {
+		known = len(of.plan.Graph.Steps)
 	}
 	why := &engine.Failure{Code: stepwell.CodeCancelled, Message: reason}
 	var rows []engine.StepRow
@@ -107,14 +108,14 @@ func (c *Conductor) cancelDiverged(ctx context.Context, id, reason string) error
 	return c.inLoop(ctx, func() error {
 		row.Status, row.Failure, row.Progress.Running = stepwell.ExecutionCancelled, why, 0
 		row.Progress.Cancelled += len(rows)
-		return c.commitDiverged(row, rows, true)
+		return c.commitDiverged(row, of, rows, true)
 	})
 }
 
 // commitDiverged stores a change of an execution that is not in memory with an empty batch: its version fences the
-// commit, and folding it changes nothing.
-func (c *Conductor) commitDiverged(row *store.Execution, rows []engine.StepRow, ended bool) error {
-	l := &live{run: engine.New(nil, row.No, row.ID), row: *row, batch: engine.Batch{At: c.now()}}
+// commit, and folding it changes nothing. of is nil when its snapshot cannot be had.
+func (c *Conductor) commitDiverged(row *store.Execution, of *Pipeline, rows []engine.StepRow, ended bool) error {
+	l := &live{run: engine.New(nil, row.No, row.ID), row: *row, pipeline: of, batch: engine.Batch{At: c.now()}}
 	log, err := engine.AppendBatch(nil, &l.batch)
 	if err != nil {
 		return err

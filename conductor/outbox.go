@@ -40,7 +40,6 @@ type Ended struct {
 // Making is the partition that an execution has tried to make (settings.partition), and by what; set at its end only.
 type Making struct {
 	Partition       string `json:"partition,omitempty"`        // its key; "": none
-	No              int64  `json:"no,omitempty"`               // of the execution
 	WorkflowVersion int    `json:"workflow_version,omitempty"` // of the pipeline
 	Definition      []byte `json:"definition,omitempty"`       // hash of the snapshot
 	Alone           bool   `json:"alone,omitempty"`            // nobody but the ledger of partitions wants to know
@@ -84,6 +83,9 @@ func (c *Conductor) outgoing(l *live) (list []store.Outgoing, err error) {
 
 // makes fills in the partition that an execution has made.
 func (c *Conductor) makes(l *live, ended *Ended) {
+	if l.pipeline == nil {
+		return
+	}
 	setting := l.pipeline.plan.Partition
 	if setting == nil || l.row.Workflow == "" || c.o.Outbox.Made == nil {
 		return
@@ -93,6 +95,6 @@ func (c *Conductor) makes(l *live, ended *Ended) {
 		return // they were written here
 	}
 	if key, ok := setting.Key(params); ok && c.o.Outbox.Made() {
-		ended.Making = Making{Partition: key, No: l.run.No, WorkflowVersion: l.row.WorkflowVersion, Definition: l.row.Definition}
+		ended.Making = Making{Partition: key, WorkflowVersion: l.row.WorkflowVersion, Definition: l.row.Definition}
 	}
 }

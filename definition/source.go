@@ -100,8 +100,8 @@ func (f *lineFinder) list(prefix string, steps []Step, last int) {
 			continue // of an alias, or of no place
 		}
 		end := last
-		if i+1 < len(steps) && steps[i+1].Pos.Line > s.Pos.Line {
-			end = min(end, steps[i+1].Pos.Line-1)
+		if i+1 < len(steps) && steps[i+1].Pos.Line >= s.Pos.Line {
+			end = min(end, max(s.Pos.Line, steps[i+1].Pos.Line-1))
 		}
 		to := f.end(s.Pos, end)
 		f.out = append(f.out, Lines{prefix + s.ID, s.Pos.Line, to})

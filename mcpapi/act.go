@@ -2,8 +2,10 @@ package mcpapi
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/aymanbagabas/go-udiff"
@@ -73,7 +75,7 @@ func (k *call) foresee(ctx context.Context, text string, params map[string]any) 
 
 type startArgs struct {
 	Subject
-	Params map[string]any `json:"params,omitempty" doc:"Values of the pipeline's parameters."`
+	Params api.Object `json:"params,omitempty" doc:"Values of the pipeline's parameters."`
 	Confirming
 }
 
@@ -90,9 +92,27 @@ func (k *call) start(ctx context.Context, a *startArgs) (*reply, error) {
 	if err != nil {
 		return nil, err
 	}
+	others, err := k.together(ctx, bound.document)
+	if err != nil {
+		return nil, err
+	}
 	shown.Version = request.Version
-	return k.decide(ctx, who, a.Confirm, []any{a.Subject, a.Params}, &intent{shown: shown, bound: []any{request.Workflow, bound.tag, bound.version, shown.Steps, shown.Effects}, title: "an execution of " + shown.Pipeline,
-		act: func(ctx context.Context, token string) (any, error) { return k.Execute(ctx, *request, token) }})
+	return k.decide(ctx, who, a.Confirm, []any{a.Subject, a.Params}, &intent{shown: shown, bound: []any{request.Workflow, bound.tag, bound.version, shown.Steps, shown.Effects, others},
+		title: fmt.Sprintf("an execution of %s version %d with %s", shown.Pipeline, shown.Version, openParams(bound.document, a.Params)),
+		act:   func(ctx context.Context, token string) (any, error) { return k.Execute(ctx, *request, token) }})
+}
+
+// openParams are params for a person to read, without those that are secret.
+func openParams(document string, params api.Object) string {
+	shown := make(map[string]any, len(params))
+	d, _ := definition.Parse([]byte(document), definition.ParseOptions{Sent: true})
+	for name, v := range params {
+		shown[name] = "***"
+		if d != nil && slices.ContainsFunc(d.Parameters, func(p definition.Parameter) bool { return p.Name == name && !p.Secret }) {
+			shown[name] = v
+		}
+	}
+	return stepwell.Clip(string(raw(shown)), 1000)
 }
 
 // startOf is the request of a start, of a version that stays the one, and what it is about.
@@ -122,6 +142,9 @@ func (k *call) allowed(ctx context.Context, text string, inline bool) error {
 		return stepwell.Errorf(stepwell.CodeForbidden, "store it with write_pipeline; an admin may list actions under mcp.actions", "definitions that are not stored are not run here")
 	}
 	for _, name := range pipeline.Uses(d) {
+		if strings.Contains(name, "{{") { // it would be known only when it runs
+			return stepwell.Errorf(stepwell.CodeForbidden, "name the action", "agents write no steps whose action a template gives: %s", stepwell.Clip(name, 100))
+		}
 		about, err := k.Action(ctx, name)
 		if stepwell.CodeOf(err) == stepwell.CodeNotFound {
 			about, err = k.Module(ctx, name)
@@ -170,7 +193,7 @@ func (k *call) retry(ctx context.Context, a *retryArgs) (*reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	return k.decide(ctx, who, a.Confirm, []any{x.ID, a.From}, &intent{shown: onExecution{x.ID, x.Pipeline, x.Status, preview}, bound: []any{x.Status, preview}, title: "a retry of the execution " + x.ID,
+	return k.decide(ctx, who, a.Confirm, []any{x.ID, a.From}, &intent{shown: onExecution{x.ID, x.Pipeline, x.Status, preview}, bound: []any{x.Status, preview}, title: "a retry of the execution " + x.ID + " of " + x.Pipeline + strings.TrimSuffix(" from the step "+a.From, " from the step "),
 		act: func(ctx context.Context, token string) (any, error) { return k.Retry(ctx, x.ID, a.From, token) }})
 }
 
@@ -241,6 +264,9 @@ type writeArgs struct {
 	Confirming
 }
 
+// maxDiff bounds a difference, as JSON, that is confirmed: all of it is shown.
+const maxDiff = 40 << 10
+
 // drafted is what would be stored.
 type drafted struct {
 	*checked
@@ -267,8 +293,11 @@ func (k *call) write(ctx context.Context, a *writeArgs) (*reply, error) {
 	if r, ok := out.Tests.(*rehearsal.Answer); ok && (r.Test == nil || r.Test.Failed > 0) {
 		return &reply{data: out, plain: map[string]any{"done": false, "refused": "the tests do not pass"}}, nil
 	}
+	if a.Confirm == "" && len(raw(out.Diff)) > maxDiff {
+		return &reply{data: out, plain: map[string]any{"done": false, "refused": "the change is larger than can be shown: a person stores it, or store it in several steps"}}, nil
+	}
 	note := strings.TrimSuffix("by an agent: "+a.Note, ": ")
-	return k.decide(ctx, who, a.Confirm, []any{a.Document, a.Tests, a.Note, a.Activate}, &intent{shown: out, bound: []any{out.New, now.tag}, title: "a version of the pipeline " + out.Name,
+	return k.decide(ctx, who, a.Confirm, []any{a.Document, a.Tests, a.Note, a.Activate}, &intent{shown: out, bound: []any{out.New, now.tag}, title: fmt.Sprintf("a version of the pipeline %s with the SHA-256 %x", out.Name, sha256.Sum256([]byte(a.Document))),
 		act: func(ctx context.Context, _ string) (any, error) {
 			draft := api.NewPipeline{Document: api.Document(a.Document), Note: note}
 			if out.New {

@@ -114,6 +114,9 @@ var cuts = []struct{ text, list int }{{16 << 10, 1 << 20}, {8 << 10, 500}, {2 <<
 
 // fit cuts texts and lists of a value, which is shared with nothing, until its JSON has no more than limit bytes.
 func fit(v any, limit int) any {
+	if len(raw(v)) <= limit {
+		return v
+	}
 	for _, c := range cuts {
 		if v = cut(v, c.text, c.list, 0); len(raw(v)) <= limit {
 			return v

@@ -15,11 +15,13 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"runtime/debug"
 	"sync"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/access"
 	"github.com/stepwell/stepwell/api/client"
 	"github.com/stepwell/stepwell/rehearsal"
@@ -116,13 +118,23 @@ func (s *Service) newServer() *mcp.Server {
 			if err != nil {
 				return nil, err
 			}
-			out, err := t.do(ctx, k, req.Params.Arguments)
-			return s.answer(out, err), nil
+			return s.answer(k.safely(ctx, req.Params.Arguments)), nil
 		})
 	}
 	s.addResources(server)
 	addPrompts(server)
 	return server
+}
+
+// safely does what the tool does. A panic ends the call, and not the process with all its executions.
+func (k *call) safely(ctx context.Context, args json.RawMessage) (out *reply, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			k.o.Log.Error("a tool of mcp panicked", "tool", k.tool.Name, "panic", p, "stack", string(debug.Stack()))
+			out, err = nil, &stepwell.Error{Code: stepwell.CodeInternal, Message: "an internal error"}
+		}
+	}()
+	return k.tool.do(ctx, k, args)
 }
 
 // agentOf is what the client calls itself, as it goes into the audit log.

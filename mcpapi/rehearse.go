@@ -181,8 +181,8 @@ func (k *call) validate(ctx context.Context, a *validateArgs) (*reply, error) {
 
 type planArgs struct {
 	Subject
-	Params map[string]any `json:"params,omitempty" doc:"Values of the pipeline's parameters, for the sizes of lists."`
-	Cursor string         `json:"cursor,omitempty" maxLength:"1000"`
+	Params api.Object `json:"params,omitempty" doc:"Values of the pipeline's parameters, for the sizes of lists."`
+	Cursor string     `json:"cursor,omitempty" maxLength:"1000"`
 }
 
 func (k *call) plan(ctx context.Context, a *planArgs) (*reply, error) {
@@ -299,8 +299,11 @@ func (k *call) replay(ctx context.Context, a *replayArgs) (*reply, error) {
 	return &reply{data: map[string]any{"replay": got.Replay, "problems": got.Problems}}, nil
 }
 
-// maxPast bounds the executions of a backtest: it has ten seconds.
-const maxPast = 50
+// maxPast bounds the executions of a backtest, which has ten seconds, and maxPastBytes their results.
+const (
+	maxPast      = 50
+	maxPastBytes = 32 << 20
+)
 
 type backtestArgs struct {
 	Pipeline string    `json:"pipeline" minLength:"1" maxLength:"255" doc:"Name of the pipeline whose executions are played."`
@@ -329,11 +332,14 @@ func (k *call) backtest(ctx context.Context, a *backtestArgs) (*reply, error) {
 	if len(list.Executions) == 0 {
 		return nil, stepwell.Errorf(stepwell.CodeNotFound, "list_executions shows those there are", "no execution of %s has ended", strconv.Quote(a.Pipeline))
 	}
-	r := &rehearsal.Request{Kind: rehearsal.Past, Document: a.Document, Fails: a.Unknown == "fail"}
+	r, size := &rehearsal.Request{Kind: rehearsal.Past, Document: a.Document, Fails: a.Unknown == "fail"}, 0
 	for i := range list.Executions {
 		one, err := k.recorded(ctx, list.Executions[i].ID)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", list.Executions[i].ID, err)
+		}
+		if size += one.Size(); size > maxPastBytes {
+			return nil, stepwell.Errorf(stepwell.CodeLimit, "ask for fewer: last", "the executions have more than %d MB of results", maxPastBytes>>20)
 		}
 		r.Recorded = append(r.Recorded, one)
 	}

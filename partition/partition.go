@@ -13,8 +13,11 @@ import (
 	"github.com/stepwell/stepwell"
 )
 
-// Most is how many partitions a pipeline may have.
-const Most = 1_000_000
+// Limits of partitions: how many a pipeline may have, and the bytes of a Key.
+const (
+	Most   = 1_000_000
+	maxKey = 900
+)
 
 // Setting says which parameters name a partition, and which values they have.
 type Setting struct {
@@ -32,7 +35,7 @@ type Values struct {
 }
 
 // Key is the name of the partition that an execution with these params makes: the values in order, joined by a slash and each escaped as in a
-// URL's path. False: one of them is no text, or empty.
+// URL's path. False: one of them is no text, or empty, or all together are too long.
 func (s *Setting) Key(params map[string]any) (string, bool) {
 	parts := make([]string, len(s.By))
 	for i, name := range s.By {
@@ -42,7 +45,8 @@ func (s *Setting) Key(params map[string]any) (string, bool) {
 		}
 		parts[i] = url.PathEscape(text)
 	}
-	return strings.Join(parts, "/"), true
+	key := strings.Join(parts, "/")
+	return key, len(key) <= maxKey
 }
 
 // Named gives the values of a Key by parameter; false for a text that is no key of the setting.

@@ -77,7 +77,7 @@ func (a *affects) step(s *Step, depth int) {
 
 func (a *affects) template(t *expr.Template) {
 	for _, ref := range t.Refs() {
-		if ref.Path[0] == "params" && (len(ref.Path) == 1 || slices.Contains(a.params, ref.Path[1])) {
+		if ref.Path[0] == "params" && len(a.params) > 0 && (len(ref.Path) == 1 || slices.Contains(a.params, ref.Path[1])) {
 			a.found = true
 		}
 	}

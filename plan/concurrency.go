@@ -82,7 +82,7 @@ func (c *Concurrency) Key(params map[string]any) (string, error) {
 func (c *Concurrency) ofPartition(params map[string]any) (string, error) {
 	name, ok := c.partition.Key(params)
 	if !ok {
-		return "", stepwell.Invalid("give each of them a text", "settings.partition: %s name the partition", strings.Join(c.partition.By, ", "))
+		return "", stepwell.Invalid("give each of them a text, of at most 900 bytes in all", "settings.partition: %s name the partition", strings.Join(c.partition.By, ", "))
 	}
 	key := "partition/" + c.pipeline + "/" + name
 	if len(key) > maxKey {

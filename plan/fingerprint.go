@@ -21,6 +21,16 @@ func (p *Plan) Fingerprint(step string) string {
 	return f.step(&frame{graph: p.Graph}, i)
 }
 
+// Fingerprints are those of all steps at the top level, by id.
+func (p *Plan) Fingerprints() map[string]string {
+	f := printer{made: map[*Step]string{}}
+	out := make(map[string]string, len(p.Graph.Steps))
+	for i := range p.Graph.Steps {
+		out[p.Graph.Steps[i].ID] = f.step(&frame{graph: p.Graph}, int32(i))
+	}
+	return out
+}
+
 // printer makes fingerprints, each once.
 type printer struct{ made map[*Step]string }
 

@@ -69,12 +69,17 @@ func (c *Company) Perform(ctx context.Context, r *Request) (*Answer, error) {
 	if err != nil {
 		return nil, err
 	}
+	dir, err := os.MkdirTemp("", "stepwell-rehearsal-") // here: the process may be killed
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir) // what cannot be deleted stays in the system's folder for temporary files
 	late := stepwell.Errorf(stepwell.CodeTimeout, "ask for less: fewer tests, a smaller definition", "it has taken longer than %s", MaxTime)
 	ctx, cancel := context.WithTimeoutCause(ctx, MaxTime, late)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, self, c.Args...)
 	cmd.Args[0] = os.Args[0] // a program may go by several names
-	cmd.Env, cmd.Stdin, cmd.WaitDelay = harmless(os.Environ()), bytes.NewReader(sent), time.Second
+	cmd.Env, cmd.Stdin, cmd.WaitDelay = append(harmless(os.Environ()), "TMPDIR="+dir, "TMP="+dir, "TEMP="+dir), bytes.NewReader(sent), time.Second
 	out, said := &limited{left: maxAnswer}, &limited{left: 4 << 10}
 	cmd.Stdout, cmd.Stderr = out, said
 	err = cmd.Run()

@@ -40,6 +40,19 @@ func Record(ctx context.Context, c *client.Client, id string, streams func(actio
 	}
 }
 
+// Size is about how many bytes a recorded execution has.
+func (r *Recorded) Size() int {
+	n := len(r.Definition)
+	for i := range r.Recording.Steps {
+		n += sizeOf(&r.Recording.Steps[i])
+	}
+	return n
+}
+
+func sizeOf(s *scenario.RecordedStep) int {
+	return len(s.Key) + len(s.Params) + len(s.Outputs) + len(s.Error)
+}
+
 // addHistory adds what only the history says: attempts that failed, spawned steps, a cancel.
 func addHistory(ctx context.Context, c *client.Client, r *scenario.Recording, at map[string]int) error {
 	began := map[string]time.Time{}

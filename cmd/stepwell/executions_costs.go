@@ -26,7 +26,7 @@ func (p *program) newCostsCommand() *cobra.Command {
 	f := api.AskCosts{}
 	var last time.Duration
 	var csv bool
-	cmd := p.asking("costs", "Sum what executions cost by pipeline, step, project and day, and what retries cost", func(ctx context.Context, r *request) (err error) {
+	cmd := p.asking("costs", "Sum what executions cost by pipeline, step, project and day, retries apart", func(ctx context.Context, r *request) (err error) {
 		if csv && r.output.value == "json" {
 			return stepwell.Invalid("leave out one of them", "--csv and --output json are two formats")
 		}
@@ -55,7 +55,7 @@ func (p *program) newCostsCommand() *cobra.Command {
 func (p *program) newSLACommand() *cobra.Command {
 	f := api.AskPromises{}
 	var last time.Duration
-	cmd := p.asking("sla", "Show promised and real durations, executions that broke their SLA, and those that will", func(ctx context.Context, r *request) (err error) {
+	cmd := p.asking("sla", "Show promised and real durations, and which executions break their SLA", func(ctx context.Context, r *request) (err error) {
 		if f.From, err = since(last); err != nil {
 			return err
 		}

@@ -7,12 +7,14 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/action"
 	"github.com/stepwell/stepwell/api"
 	"github.com/stepwell/stepwell/api/client"
 	"github.com/stepwell/stepwell/partition/ledger"
@@ -129,6 +131,17 @@ func (f *backfillFlags) wanted(state string) bool {
 	return state == ledger.Running || f.missing && state == ledger.Missing || f.stale && state == ledger.Stale || f.failed && state == ledger.Failed
 }
 
+// states are those in which a partition is made.
+func (f *backfillFlags) states() (list []string) {
+	for state, asked := range map[string]bool{ledger.Missing: f.missing, ledger.Stale: f.stale, ledger.Failed: f.failed} {
+		if asked {
+			list = append(list, state)
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
 // values are those of --only by parameter.
 func (f *backfillFlags) values(t *api.Partitions) (map[string][]string, error) {
 	out := map[string][]string{}
@@ -190,7 +203,7 @@ func (p *program) backfill(ctx context.Context, r *request, f *backfillFlags) er
 	if f.dry {
 		return r.show(todo, func() error { return p.showTodo(t, todo) })
 	}
-	b := &backfilling{program: p, request: r, name: r.args[0], params: params, all: len(todo), counts: map[string]int{}, lines: r.output.value != "json"}
+	b := &backfilling{program: p, request: r, name: r.args[0], params: params, states: f.states(), all: len(todo), counts: map[string]int{}, lines: r.output.value != "json"}
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(f.parallel)
 	for _, values := range todo {
@@ -227,6 +240,7 @@ type backfilling struct {
 	request *request
 	name    string
 	params  map[string]any
+	states  []string // others have been made meanwhile
 	all     int
 	lines   bool // a line for each end
 
@@ -236,23 +250,49 @@ type backfilling struct {
 }
 
 func (b *backfilling) make(ctx context.Context, values []string) error {
-	started, err := b.request.client.StartPartition(ctx, b.name, api.StartPartition{Values: values, Params: b.params})
-	if err != nil {
-		return fmt.Errorf("%s: %w", strings.Join(values, " "), err)
-	}
-	x, err := b.request.client.Wait(ctx, started.ID)
-	if err != nil {
-		return err
+	started, err := b.start(ctx, values)
+	status, told := refusedStart, ""
+	switch code := stepwell.CodeOf(err); {
+	case err == nil:
+		x, err := b.request.client.Wait(ctx, started.ID)
+		if err != nil {
+			return err
+		}
+		status, told = x.Status, started.ID
+	case ctx.Err() != nil || code == stepwell.CodeUnauthenticated || code == stepwell.CodeForbidden || code == stepwell.CodeNotFound:
+		return err // of all of them
+	default:
+		told = view.Printable(err.Error())
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.done++
-	b.counts[x.Status]++
+	b.counts[status]++
 	if b.lines {
-		_, err = fmt.Fprintf(b.program.out, "%d of %d  %s  %s  %s\n", b.done, b.all, view.Printable(strings.Join(values, " ")), x.Status, started.ID)
+		_, err = fmt.Fprintf(b.program.out, "%d of %d  %s  %s  %s\n", b.done, b.all, view.Printable(strings.Join(values, " ")), status, told)
+		return err
 	}
-	return err
+	return nil
 }
+
+// refusedStart stands for the status of a partition for which no execution could be started.
+const refusedStart = "refused"
+
+// start starts one, and again as long as the server is busy.
+func (b *backfilling) start(ctx context.Context, values []string) (*api.Started, error) {
+	for tries := 0; ; tries++ {
+		started, err := b.request.client.StartPartition(ctx, b.name, api.StartPartition{Values: values, States: b.states, Params: b.params})
+		if code := stepwell.CodeOf(err); code != stepwell.CodeLimit && code != stepwell.CodeUnavailable || tries == busyTries {
+			return started, err
+		}
+		if paused := action.Pause(ctx, time.Duration(tries+1)*time.Second); paused != nil {
+			return nil, paused
+		}
+	}
+}
+
+// busyTries is how often a start is tried again that a busy server refuses: for about three minutes.
+const busyTries = 18
 
 // end says how all went.
 func (b *backfilling) end() error {

@@ -63,8 +63,7 @@ func New(o Options) *Ledger {
 
 // entry is what is stored of a partition.
 type entry struct {
-	Execution string                   `json:"execution"` // that tried last
-	No        int64                    `json:"no"`
+	Execution string                   `json:"execution"` // that tried last: ids are in the order of their times, numbers of several processes are not
 	Version   int                      `json:"version"` // of the pipeline
 	Status    stepwell.ExecutionStatus `json:"status"`
 	At        time.Time                `json:"at"`
@@ -89,6 +88,11 @@ func (g *Ledger) Take(ctx context.Context, list []trigger.Happened) error {
 		h := &list[i]
 		if h.Kind != trigger.KindEnded || h.Partition == "" || h.Workflow == "" {
 			continue
+		}
+		if _, err := g.o.Library.Pipeline(ctx, h.Workflow); stepwell.CodeOf(err) == stepwell.CodeNotFound {
+			continue // deleted, and what is known of its partitions with it
+		} else if err != nil {
+			return err
 		}
 		id := entryID(h.Workflow, h.Partition)
 		o := objects[id]
@@ -162,15 +166,16 @@ func (g *Ledger) ended(ctx context.Context, o *store.Object, h *trigger.Happened
 		g.o.Log.ErrorContext(ctx, "the ledger of a partition cannot be read; it begins anew", "partition", o.ID, "error", err)
 		e = entry{}
 	}
-	if h.Status == stepwell.ExecutionCompleted && (e.Made == nil || h.No >= e.No) {
+	newest := h.Execution >= e.Execution
+	if h.Status == stepwell.ExecutionCompleted && (e.Made == nil || newest) {
 		hash := hex.EncodeToString(h.Definition)
 		if err := g.keep(ctx, hash, h.Definition); err != nil {
 			return err
 		}
 		e.Made = &made{Execution: h.Execution, Version: h.WorkflowVersion, Snapshot: hash, At: h.At}
 	}
-	if h.No >= e.No {
-		e.Execution, e.No, e.Version, e.Status, e.At = h.Execution, h.No, h.WorkflowVersion, h.Status, h.At
+	if newest {
+		e.Execution, e.Version, e.Status, e.At = h.Execution, h.WorkflowVersion, h.Status, h.At
 	}
 	o.Body, err = json.Marshal(e)
 	return err

@@ -91,7 +91,7 @@ func (r *rig) make(p *pipeline.Pipeline, params map[string]any, values ...string
 	r.t.Helper()
 	in := pipeline.Launch{}
 	in.Params = params
-	x, err := r.Start(r.t.Context(), p.Name, values, in)
+	x, err := r.Start(r.t.Context(), p.Name, values, nil, in)
 	must(r.t, err)
 	_, err = r.c.Wait(r.t.Context(), x.Execution)
 	must(r.t, err)
@@ -182,7 +182,7 @@ func TestOnce(t *testing.T) {
 	ids := make(chan string, 20)
 	for range cap(ids) {
 		go func() {
-			x, err := r.Start(t.Context(), "mirror", []string{"l9", "2026-09"}, pipeline.Launch{})
+			x, err := r.Start(t.Context(), "mirror", []string{"l9", "2026-09"}, nil, pipeline.Launch{})
 			if err != nil {
 				t.Error(err)
 				ids <- ""
@@ -202,8 +202,14 @@ func TestOnce(t *testing.T) {
 	}
 	_, err := r.c.Wait(t.Context(), id)
 	must(t, err)
+	// Who wants to make what is missing finds what somebody else has made meanwhile.
+	must(t, r.Settle(t.Context(), r.store))
+	late, err := r.Start(t.Context(), "mirror", []string{"l9", "2026-09"}, []string{ledger.Missing, ledger.Failed}, pipeline.Launch{})
+	if err != nil || late.Execution != id || late.Fresh {
+		t.Errorf("%+v, %v", late, err)
+	}
 	for said, values := range map[string][]string{"has 2 values": {"l9"}, "there is an empty one": {"l9", ""}} {
-		if _, err := r.Start(t.Context(), "mirror", values, pipeline.Launch{}); err == nil || !strings.Contains(err.Error(), said) {
+		if _, err := r.Start(t.Context(), "mirror", values, nil, pipeline.Launch{}); err == nil || !strings.Contains(err.Error(), said) {
 			t.Error(err)
 		}
 	}
@@ -356,6 +362,7 @@ finally:
 		{"default: 10", "default: 11", "fetch check each parts last"},
 		{"default: 10", "required: true", "fetch check each parts last"},
 		{"default: info", "default: warning", "parts"},
+		{"message: alone}", "message: \"{{ params }}\"}", "alone"},
 		{"message: two", "message: 2!", "parts"},
 		{"{id: two, action: util.log, depends_on: [one], params: {message: two}}", "{id: two, action: util.noop, depends_on: [one]}", "parts"},
 		{"{id: alone, action: util.log, params: {message: alone}", "{id: alone, action: util.wait, params: {seconds: 1}", "alone"},

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/definition"
@@ -176,7 +177,7 @@ func enumsOf(d *definition.Definition) func(string) []string {
 }
 
 // maxRunning bounds the executions that are looked at for partitions which are being made.
-const maxRunning = 10_000
+const maxRunning = 1_000_000
 
 var unfinished = []stepwell.ExecutionStatus{stepwell.ExecutionPending, stepwell.ExecutionRunning, stepwell.ExecutionPaused, stepwell.ExecutionCancelling}
 
@@ -241,6 +242,7 @@ type judge struct {
 	def     *definition.Definition
 	hash    string
 	plan    *plan.Plan
+	prints  map[string]string // of its steps
 	watch   []string
 	changed map[string][]string // by snapshot
 }
@@ -255,6 +257,7 @@ func (g *Ledger) judge(d *definition.Definition) (*judge, error) {
 	if j.plan, err = plan.Compile(d, g.o.Catalog); err != nil {
 		return nil, err
 	}
+	j.prints = j.plan.Fingerprints()
 	if len(j.watch) == 0 {
 		for i := range j.plan.Graph.Steps {
 			j.watch = append(j.watch, j.plan.Graph.Steps[i].ID)
@@ -309,7 +312,8 @@ func (j *judge) differs(snapshot []byte, cat plan.Catalog) ([]string, error) {
 	if err != nil {
 		return []string{"its definition cannot be read by this version of the program"}, nil //nolint:nilerr // it is the answer
 	}
-	affected := j.plan.Affected(j.params(then))
+	affected, prints := j.plan.Affected(j.params(then)), before.Fingerprints()
+	alike := sync.OnceValue(func() bool { return j.alike(then) })
 	steps := j.watch
 	if len(j.def.Settings.Partition.Watch) == 0 { // steps that are gone
 		for i := range before.Graph.Steps {
@@ -320,8 +324,9 @@ func (j *judge) differs(snapshot []byte, cat plan.Catalog) ([]string, error) {
 	}
 	var found []string
 	for _, id := range steps {
-		made, is := before.Fingerprint(id), j.plan.Fingerprint(id)
-		same := made == is && made != "" || made == "" && is == "" && j.alike(then, id)
+		made, known := prints[id]
+		is, there := j.prints[id]
+		same := known && there && made == is && (made != "" || alike())
 		if !same || affected[id] {
 			found = append(found, id)
 		}
@@ -329,16 +334,15 @@ func (j *judge) differs(snapshot []byte, cat plan.Catalog) ([]string, error) {
 	return found, nil
 }
 
-// alike reports whether a step without a fingerprint, and all that it could read, is as it was.
-func (j *judge) alike(then *definition.Definition, id string) bool {
-	now := *j.def
-	was := *then
+// alike reports whether all that a step without a fingerprint could read is as it was.
+func (j *judge) alike(then *definition.Definition) bool {
+	now, was := *j.def, *then
 	now.Settings, was.Settings = definition.Settings{}, definition.Settings{}
 	now.Name, was.Name, now.Description, was.Description, now.Version, was.Version = "", "", "", "", "", ""
 	now.Author, was.Author = nil, nil
 	a, err := definition.Encode(&now)
 	b, err2 := definition.Encode(&was)
-	return err == nil && err2 == nil && string(a) == string(b) && slices.ContainsFunc(then.Steps, func(s definition.Step) bool { return s.ID == id })
+	return err == nil && err2 == nil && string(a) == string(b)
 }
 
 // params are the parameters, partitions' names left out, that are declared otherwise than in another definition.
@@ -367,8 +371,9 @@ func sameDefault(a, b *definition.Parameter) bool {
 }
 
 // Start starts an execution for a partition, at most once for each that tried before: repeated, also by others, it finds the same one
-// until that has ended. It finds one too that was started otherwise and has not ended. In has the params beside those of the partition; its Workflow and Key are filled in.
-func (g *Ledger) Start(ctx context.Context, idOrName string, values []string, in pipeline.Launch) (*pipeline.Launched, error) {
+// until that has ended. It finds one too that was started otherwise and has not ended, and the last one where the partition is in none of
+// some states by now. In has the params beside those of the partition; its Workflow and Key are filled in.
+func (g *Ledger) Start(ctx context.Context, idOrName string, values, states []string, in pipeline.Launch) (*pipeline.Launched, error) {
 	d, err := g.o.Library.Snapshot(ctx, idOrName, 0, nil)
 	if err != nil {
 		return nil, err
@@ -409,8 +414,34 @@ func (g *Ledger) Start(ctx context.Context, idOrName string, values []string, in
 	if err != nil {
 		return nil, err
 	}
-	in.Workflow, in.Params, in.Key = p.ID, params, "partition:"+entryID(p.ID, key)+"/"+e.Execution
-	return g.o.Library.Launch(ctx, in)
+	if made, err := g.settled(ctx, d, e, states); err != nil || made != nil {
+		return made, err
+	}
+	in.Workflow, in.Params = p.ID, params
+	for before := e.Execution; ; {
+		in.Key = "partition:" + entryID(p.ID, key) + "/" + before
+		x, err := g.o.Library.Launch(ctx, in)
+		if err != nil || x.Fresh || !x.Status.Terminal() || x.Execution == before || before != e.Execution {
+			return x, err
+		}
+		before = x.Execution // it has ended, and the ledger has not heard of it yet
+	}
+}
+
+// settled is the last execution for a partition that is in none of some states; nil: it is in one, or none are asked for.
+func (g *Ledger) settled(ctx context.Context, d *definition.Definition, e entry, states []string) (*pipeline.Launched, error) {
+	if len(states) == 0 || e.Execution == "" {
+		return nil, nil
+	}
+	now, err := g.judge(d)
+	if err != nil {
+		return nil, err
+	}
+	is := Partition{}
+	if err := g.state(ctx, &is, e, nil, now); err != nil || slices.Contains(states, is.State) {
+		return nil, err
+	}
+	return &pipeline.Launched{Execution: e.Execution, Status: e.Status, Created: e.At, Started: e.At}, nil
 }
 
 // found is the answer for an execution that runs already.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/item"
@@ -26,6 +27,16 @@ var errEnds = errors.New("it has been found")
 func (p *Places) Find(ctx context.Context, path string, q Sought) (found json.RawMessage, line int64, err error) {
 	if isS3(path) || isWeb(path) {
 		return nil, 0, stepwell.Invalid("", "%s is not on this machine", shown(path))
+	}
+	if p.admit != nil {
+		if err := p.admit(path); err != nil {
+			return nil, 0, err
+		}
+	}
+	if about, err := os.Stat(path); err != nil {
+		return nil, 0, diskError(err)
+	} else if !about.Mode().IsRegular() {
+		return nil, 0, stepwell.Invalid("", "%s is no file: reading it might wait for ever", shown(path))
 	}
 	rows, long := 0, 0
 	err = p.Each(ctx, path, Shape{Format: "auto", MaxItem: q.MaxBytes}, nil, func(r Row) error {

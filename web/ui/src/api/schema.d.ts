@@ -5466,6 +5466,8 @@ export interface components {
             };
             /** Format: int64 */
             priority?: number;
+            /** @description Only if the partition is in one of these states: missing, stale, failed. Otherwise the answer has the last execution for it, and nothing is started. Default: in any. */
+            state?: string[] | null;
             /** @description Of the parameters that name it, in the order of settings.partition.by. */
             values: string[] | null;
         };

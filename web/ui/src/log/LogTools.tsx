@@ -5,11 +5,11 @@ import { Button } from "../parts/Button"
 import { complain } from "../parts/Toasts"
 import { useSearchParams } from "../url"
 import { download } from "./download"
-import { parseTime } from "./time"
+import type { Time } from "./time"
 import type { Log } from "./useLog"
 
 /** LogTools are the filters of a log, and what can be done with it. */
-export function LogTools({ execution, step, attempt, log }: { execution: string; step?: string; attempt?: number; log: Log }) {
+export function LogTools({ execution, step, time, log }: { execution: string; step?: string; time?: Time; log: Log }) {
   const [search, setSearch] = useSearchParams()
   const [text, setText] = useState(search.q ?? "")
   const [saving, setSaving] = useState<{ n: number; stop: AbortController } | undefined>()
@@ -27,7 +27,7 @@ export function LogTools({ execution, step, attempt, log }: { execution: string;
     const stop = new AbortController()
     setSaving({ n: 0, stop })
     try {
-      await download(execution, { step, attempt, time: parseTime(search), level: search.level }, (n) => setSaving({ n, stop }), stop.signal)
+      await download(execution, { step, time, level: search.level }, (n) => setSaving({ n, stop }), stop.signal)
     } catch (err) {
       if (!stop.signal.aborted) complain(err)
     } finally {

@@ -10,15 +10,15 @@ import { useSearchParams } from "../url"
 import { Histogram } from "./Histogram"
 import { LogLine } from "./LogLine"
 import { LogTools } from "./LogTools"
-import { parseTime } from "./time"
+import { bothTimes, parseTime, type Time } from "./time"
 import { useLog } from "./useLog"
 import "./log.css"
 
 interface Props {
   execution: string
   step?: string
-  /** Only lines of the attempt with this number. */
-  attempt?: number
+  /** Only lines of this time. */
+  during?: Time
   /** Lines still come. */
   live: boolean
   /** The number of the execution's last commit that is known. */
@@ -30,13 +30,13 @@ interface Props {
 const height = 18
 
 /** LogView is a log: filters above it, lines of which only those in view are on the page. */
-export function LogView({ execution, step, attempt, live, version, started, onStep }: Props) {
+export function LogView({ execution, step, during, live, version, started, onStep }: Props) {
   const [search, setSearch] = useSearchParams()
   const line = Number(search.line) || undefined
   const reading = useRef(line !== undefined)
   const [away, setAway] = useState(reading.current)
-  const time = parseTime(search)
-  const log = useLog({ execution, step, attempt, from: time?.from, to: time?.to, level: search.level, q: search.q, regex: search.rx === "1", line }, live, version, reading)
+  const time = bothTimes(during, parseTime(search))
+  const log = useLog({ execution, step, from: time?.from, to: time?.to, level: search.level, q: search.q, regex: search.rx === "1", line }, live, version, reading)
   const theme = useTheme()
   const ground = useMemo(() => tokenOf("--sunk"), [theme])
   const wrap = search.wrap === "1"
@@ -112,13 +112,13 @@ export function LogView({ execution, step, attempt, live, version, started, onSt
 
   return (
     <section className="log" aria-label={step ? `Log of ${step}` : "Log"}>
-      <LogTools execution={execution} step={step} attempt={attempt} log={log} />
+      <LogTools execution={execution} step={step} time={time} log={log} />
       {!step && <Histogram execution={execution} version={version} line={line} onJump={(seq) => setSearch({ line: String(seq), q: undefined })} />}
       {log.problem && <ProblemBox problem={log.problem} again={log.again} />}
       <div className="log-body">
         <div ref={host} className="log-lines" data-wrap={wrap || undefined} tabIndex={0} role="log" aria-live="off" aria-label="Lines. J and K choose one, Enter copies a link to it, O opens its step" onScroll={scrolled} onKeyDown={key}>
           {log.loading && lines.length === 0 ? <Skeleton lines={4} /> : null}
-          {!log.loading && lines.length === 0 && !log.problem && <p className="empty">{search.q || search.level || time || attempt ? "No line matches." : live ? "There is no line yet." : "There are no lines."}</p>}
+          {!log.loading && lines.length === 0 && !log.problem && <p className="empty">{search.q || search.level || time ? "No line matches." : live ? "There is no line yet." : "There are no lines."}</p>}
           <div style={{ height: list.getTotalSize(), position: "relative" }}>
             {items.map((v) => (
               <div key={v.key} data-index={v.index} ref={list.measureElement} className="log-row" style={{ transform: `translateY(${v.start}px)` }}>

@@ -6,7 +6,8 @@ import type { Search } from "../url"
 export interface Time { from: number; to: number }
 
 const earliest = 0
-const latest = 253_402_300_799_999 // of the year 9999
+/** The last moment there is. */
+export const latest = 253_402_300_799_999 // of the year 9999
 
 /** parseTime reads the time of an address; undefined: there is none, or it is none. */
 export function parseTime(search: Search): Time | undefined {
@@ -23,4 +24,11 @@ export const searchOf = (t: Time | undefined): Search =>
 export function sayTime(t: Time): string {
   const [a, b] = [formatMoment(t.from, true), formatMoment(t.to, true)]
   return `${a.slice(11)} – ${a.slice(0, 10) === b.slice(0, 10) ? b.slice(11) : b}`
+}
+
+/** bothTimes is what two times have in common: an empty one if that is nothing. */
+export function bothTimes(a: Time | undefined, b: Time | undefined): Time | undefined {
+  if (!a || !b) return a ?? b
+  const from = Math.max(a.from, b.from)
+  return { from, to: Math.max(from, Math.min(a.to, b.to)) }
 }

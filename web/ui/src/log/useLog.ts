@@ -10,8 +10,7 @@ export interface Ask {
   level?: string
   q?: string
   regex?: boolean
-  /** Only lines of this attempt, and of this time, in milliseconds since 1970. */
-  attempt?: number
+  /** Only lines of this time, in milliseconds since 1970. */
   from?: number
   to?: number
   /** The seq of a line to open at. */
@@ -46,7 +45,6 @@ async function read(a: Ask, extra: Record<string, string>, signal?: AbortSignal)
   const query = new URLSearchParams(extra)
   if (a.step) query.set("step_id", a.step)
   if (a.level) query.set("level", a.level)
-  if (a.attempt) query.set("attempt", String(a.attempt))
   if (a.from !== undefined && a.to !== undefined) {
     query.set("since", new Date(a.from).toISOString())
     query.set("until", new Date(a.to).toISOString())
@@ -167,7 +165,7 @@ export function useLog(ask: Ask, live: boolean, version: number, reading: { read
         if (m.type !== "log") return
         const line = { metadata: {}, ...m.data, seq: Number(/-(\d+)/.exec(m.seq)?.[1] ?? 0) } as Line
         const at = Date.parse(line.timestamp ?? "")
-        if ((ask.attempt && line.attempt !== ask.attempt) || (ask.from !== undefined && ask.to !== undefined && !(at >= ask.from && at < ask.to))) return
+        if (ask.from !== undefined && ask.to !== undefined && !(at >= ask.from && at < ask.to)) return
         waiting.push(line)
         if (waiting.length > mostLines) waiting.shift()
         timer ??= setTimeout(flush, 100)

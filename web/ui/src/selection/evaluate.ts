@@ -79,8 +79,8 @@ function look(e: Match, n: number, keys: Keys): Uint8Array {
   const out = new Uint8Array(n)
   const most = Math.min(n, keys.key.length)
   if (e.pattern.includes("*")) {
-    const re = glob(e.pattern, "step")
-    for (let i = 0; i < most; i++) if (keys.key[i] && re.test(keys.key[i]!)) out[i] = 1
+    const fits = glob(e.pattern, "step")
+    for (let i = 0; i < most; i++) if (keys.key[i] && fits(keys.key[i]!)) out[i] = 1
     return out
   }
   let found = false
@@ -97,16 +97,35 @@ function look(e: Match, n: number, keys: Keys): Uint8Array {
 }
 
 function listed(e: Match, values: Uint16Array, names: string[], n: number): Uint8Array {
-  const re = glob(e.pattern, e.field)
-  const ok = names.map((name, i) => re.test(i === 0 && e.field === "queue" ? "default" : name) && (i > 0 || e.field === "queue"))
+  const fits = glob(e.pattern, e.field)
+  const ok = names.map((name, i) => fits(i === 0 && e.field === "queue" ? "default" : name) && (i > 0 || e.field === "queue"))
   const out = new Uint8Array(n)
   for (let i = 0; i < n && i < values.length; i++) if (ok[values[i]!]) out[i] = 1
   return out
 }
 
-// In the key of a step * stands for a part of it, ** for anything; in other names * stands for anything.
-function glob(pattern: string, field: Field): RegExp {
-  const star = field === "step" ? "[^.[\\]]*" : ".*"
-  const text = pattern.split(/(\*+)/).map((p) => (p.startsWith("*") ? (p.length > 1 ? ".*" : star) : p.replace(/[\\^$.*+?()[\]{}|/]/g, "\\$&"))).join("")
-  return new RegExp(`^${text}$`, "s")
+/** glob tells texts that fit a pattern. In the key of a step * stands for a part of it, ** for anything; in other names * stands for
+ * anything. No regular expression: those go back and forth without end in patterns with many stars. Where a text does not fit, the last
+ * star takes one more character, or if it may not, the last one for anything: what earlier ones take is as little as they can, which
+ * leaves the most to those behind them. */
+export function glob(pattern: string, field: Field): (text: string) => boolean {
+  const parts = pattern.split(/(\*+)/)
+  const any = parts.map((p) => p.startsWith("*") && (field !== "step" || p.length > 1))
+  return (text) => {
+    let [part, at, some, from, all, begun] = [0, 0, -1, 0, -1, 0]
+    while (part < parts.length || at < text.length) {
+      const p = parts[part]
+      if (p?.startsWith("*")) {
+        if (any[part]) [all, begun, some] = [part, at, -1]
+        else [some, from] = [part, at]
+        part++
+      } else if (p !== undefined && text.startsWith(p, at) && (part < parts.length - 1 || at + p.length === text.length)) {
+        at += p.length
+        part++
+      } else if (some >= 0 && from < text.length && !".[]".includes(text[from]!)) [part, at] = [some + 1, ++from]
+      else if (all >= 0 && begun < text.length) [part, at, some] = [all + 1, ++begun, -1]
+      else return false
+    }
+    return true
+  }
 }

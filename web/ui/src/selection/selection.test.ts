@@ -1,7 +1,7 @@
 import { expect, test } from "vitest"
 import { codeOf, type Steps } from "../field/steps"
 import { fan, layered, synthetic } from "../field/synthetic.test-data"
-import { evaluate, needsKeys } from "./evaluate"
+import { evaluate, glob, needsKeys } from "./evaluate"
 import { readKeys, type Keys } from "./keys"
 import { parse, print, quote, togglePath, toggleState } from "./parse"
 
@@ -131,4 +131,22 @@ test("keys are read from the columns, each from what it shares with the one befo
   expect([...keys.action].map((a) => keys.actions[a])).toEqual(["a", "b", "", "b", "a", "b"])
   expect(keys.queues[keys.queue[5]!]).toBe("q")
   expect(() => readKeys([table(1, { key: Uint8Array.of(65), key_shared: Uint8Array.of(0), key_length: Uint8Array.of(9) }, {})])).toThrow("cut off")
+})
+
+test("patterns with stars fit what a regular expression says, also many of them in no time", () => {
+  const say = (pattern: string, step: boolean) =>
+    new RegExp(`^${pattern.split(/(\*+)/).map((p) => (p.startsWith("*") ? (p.length > 1 || !step ? ".*" : "[^.[\\]]*") : p.replace(/[\\^$.*+?()[\]{}|/]/g, "\\$&"))).join("")}$`, "s")
+  let seed = 7
+  const pick = (of: string[]) => of[(seed = (seed * 48271) % 2147483647) % of.length]!
+  const words = (of: string[], most: number) => Array.from({ length: (seed = (seed * 48271) % 2147483647) % most }, () => pick(of)).join("")
+  for (let i = 0; i < 20_000; i++) {
+    const [pattern, text] = [words(["a", "b", ".", "*", "**", "[", "]"], 7), words(["a", "b", ".", "[", "]"], 9)]
+    for (const field of ["step", "action"] as const) {
+      if (glob(pattern, field)(text) !== say(pattern, field === "step").test(text)) throw new Error(`${pattern} and ${text} (${field})`)
+    }
+  }
+  const begun = performance.now()
+  expect(glob("*a*a*a*a*a*a*a*a*a*a*a*a*x", "step")("a".repeat(300))).toBe(false)
+  expect(glob("**a*b**a*b**a*b**a*b**x", "step")("ab.".repeat(200))).toBe(false)
+  expect(performance.now() - begun).toBeLessThan(1000)
 })

@@ -4,6 +4,9 @@ import { formatCount, formatDuration } from "../../format"
 import { Loaded } from "../../parts/Loading"
 import { StateWord } from "../../parts/State"
 import { Moment, Took } from "../../parts/Time"
+import { LogView } from "../../log/LogView"
+import { latest } from "../../log/time"
+import { ended } from "../../states"
 import { usePage } from "./page"
 
 /** Attempts are when each was queued, began and ended, where, and how. */
@@ -38,6 +41,25 @@ function nameOf(attempts: Attempt[], i: number): string {
   return part > 1 ? `${attempts[i]!.attempt}.${part}` : `${attempts[i]!.attempt}`
 }
 
+const oneOf = (attempts: Attempt[], of: { number: number; part: number }) => attempts.filter((o) => o.attempt === of.number)[of.part - 1]
+
+/** LogOfAttempt is what a step has logged while an attempt ran. The lines' own numbers are others where attempts did not count, or the step
+ * was restarted. */
+export function LogOfAttempt({ step, attempt, version }: { step: string; attempt: { number: number; part: number }; version: number }) {
+  const { id, x } = usePage()
+  const list = useAttempts(id, step)
+  return (
+    <Loaded of={list} lines={2}>
+      {({ attempts }) => {
+        const a = oneOf(attempts, attempt)
+        if (!a?.started_at) return <p className="quiet">It has not begun: there are no lines.</p>
+        const from = Math.floor(Date.parse(a.started_at))
+        return <LogView execution={id} step={step} during={{ from, to: a.ended_at ? Math.floor(Date.parse(a.ended_at)) + 1 : latest }} live={!ended(x.status)} version={version} started={x.started_at} />
+      }}
+    </Loaded>
+  )
+}
+
 /** AttemptFacts are how the attempt that is chosen went. */
 export function AttemptFacts({ step, attempt }: { step: string; attempt: { number: number; part: number } }) {
   const { id, setSearch } = usePage()
@@ -47,7 +69,7 @@ export function AttemptFacts({ step, attempt }: { step: string; attempt: { numbe
     <section className="x-attempt" aria-label={`Attempt ${attempt.number}`}>
       <Loaded of={list} lines={2}>
         {({ attempts }) => {
-          const a = attempts.filter((o) => o.attempt === attempt.number)[attempt.part - 1]
+          const a = oneOf(attempts, attempt)
           if (!a) return <p className="quiet">There is no attempt {attempt.number}{attempt.part > 1 ? `, part ${attempt.part}` : ""} of it. <button type="button" className="button" onClick={all}>All attempts</button></p>
           return (
             <>

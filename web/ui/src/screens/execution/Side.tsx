@@ -10,7 +10,7 @@ import type { Named } from "../../field/names"
 import { LogView } from "../../log/LogView"
 import { useGraph, useStep } from "./ask"
 import { parseTry } from "../../field/tries"
-import { AttemptFacts, Attempts } from "./Attempts"
+import { AttemptFacts, Attempts, LogOfAttempt } from "./Attempts"
 import { usePage } from "./page"
 import { Why } from "./Why"
 
@@ -42,7 +42,9 @@ export function Side({ step: key }: { step: string }) {
               {parts.map((p) => <button key={p} type="button" aria-pressed={p === shown} className="x-tab" onClick={() => setSearch({ side: p })}>{p}</button>)}
             </div>
             {shown === "log" && <>
-              <LogView key={`${key} ${attempt?.number}`} execution={id} step={key} attempt={attempt?.number} live={!ended(x.status)} version={graph.data?.version ?? 0} started={x.started_at} />
+              {attempt
+                ? <LogOfAttempt key={`${key} ${search.attempt}`} step={key} attempt={attempt} version={graph.data?.version ?? 0} />
+                : <LogView key={key} execution={id} step={key} live={!ended(x.status)} version={graph.data?.version ?? 0} started={x.started_at} />}
               <Link className="x-more" href={`/executions/${id}/log?step=${encodeURIComponent(key)}`}>Log on its own page</Link>
             </>}
             {shown === "params" && <Value of={s.params} none={at !== undefined ? ofNow : "Its parameters are those of the definition, or it has none."} />}
