@@ -33,9 +33,7 @@ func (p *Places) Find(ctx context.Context, path string, q Sought) (found json.Ra
 			return nil, 0, err
 		}
 	}
-	if about, err := os.Stat(path); err != nil {
-		return nil, 0, diskError(err)
-	} else if !about.Mode().IsRegular() {
+	if about, err := os.Stat(path); err == nil && !about.Mode().IsRegular() { // what is not there is told below
 		return nil, 0, stepwell.Invalid("", "%s is no file: reading it might wait for ever", shown(path))
 	}
 	rows, long := 0, 0
