@@ -64,7 +64,7 @@ func New(o Options) *Ledger {
 // entry is what is stored of a partition.
 type entry struct {
 	Execution string                   `json:"execution"` // that tried last: ids are in the order of their times, numbers of several processes are not
-	Version   int                      `json:"version"` // of the pipeline
+	Version   int                      `json:"version"`   // of the pipeline
 	Status    stepwell.ExecutionStatus `json:"status"`
 	At        time.Time                `json:"at"`
 	Made      *made                    `json:"made,omitempty"`
