@@ -2,7 +2,7 @@
 // standard input and output (`stepwell mcp`) or below /mcp of `stepwell serve`.
 //
 // It reaches the system through api/client only, as its caller: roles, limits, redaction, the policy and the audit log are the API's.
-// What it adds are three rules. What changes something is asked for twice: the first call tells what would happen and gives a token,
+// It adds three rules. A change is asked for twice: the first call tells what would happen and gives a token,
 // the second one does it (confirm.go). Secrets, keys, the audit log, deletion, approvals and callbacks have no tool. What other
 // people and programs have written is data: marked, without control characters, and bounded (answer.go); no tool, and no word of a
 // description, is made of it.

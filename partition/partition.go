@@ -34,36 +34,28 @@ type Values struct {
 	Until string   `json:"until,omitempty" maxLength:"40" doc:"The last one; or now, or now - 3d (also h and w). None is a partition before it is over. Default now."`
 }
 
-// Key is the name of the partition that an execution with these params makes: the values in order, joined by a slash and each escaped as in a
-// URL's path. False: one of them is no text, or empty, or all together are too long.
+// Key is the name of the partition that an execution with these params makes (KeyOf). False: one of the values is no text, or empty, or all
+// together are too long.
 func (s *Setting) Key(params map[string]any) (string, bool) {
-	parts := make([]string, len(s.By))
+	values := make([]string, len(s.By))
 	for i, name := range s.By {
 		text, ok := params[name].(string)
 		if !ok || text == "" {
 			return "", false
 		}
-		parts[i] = url.PathEscape(text)
+		values[i] = text
 	}
-	key := strings.Join(parts, "/")
+	key := KeyOf(values)
 	return key, len(key) <= maxKey
 }
 
-// Named gives the values of a Key by parameter; false for a text that is no key of the setting.
-func (s *Setting) Named(key string) (map[string]string, bool) {
-	parts := strings.Split(key, "/")
-	if len(parts) != len(s.By) {
-		return nil, false
+// KeyOf joins the values of a partition, in the order of By, by a slash, each escaped as in a URL's path.
+func KeyOf(values []string) string {
+	parts := make([]string, len(values))
+	for i, text := range values {
+		parts[i] = url.PathEscape(text)
 	}
-	values := make(map[string]string, len(parts))
-	for i, part := range parts {
-		text, err := url.PathUnescape(part)
-		if err != nil || text == "" {
-			return nil, false
-		}
-		values[s.By[i]] = text
-	}
-	return values, true
+	return strings.Join(parts, "/")
 }
 
 // Axes are the values of each parameter of By at a moment, in order; enums gives those of a parameter without Values. CodeLimit: there are more

@@ -17,8 +17,8 @@ const (
 	maxFootnotes        = 9
 )
 
-// PartitionStates are the states in the order in which they are counted.
-var PartitionStates = []string{ledger.Done, ledger.Stale, ledger.Failed, ledger.Running, ledger.Missing}
+// partitionStates are the states in the order in which they are counted.
+var partitionStates = []string{ledger.Done, ledger.Stale, ledger.Failed, ledger.Running, ledger.Missing}
 
 // WritePartitions writes the states of partitions: a column for each of the last values of the last parameter, a row for each combination of
 // the others. What is stale or failed says why where the table tells of it.
@@ -54,7 +54,7 @@ func WritePartitions(w io.Writer, t *api.Partitions) error {
 		fmt.Fprintf(w, "  shown: the last %d of %d columns, %d of %d rows; -o json has all\n", len(last)-from, len(last), len(rows), total)
 	}
 	var counts []string
-	for _, state := range PartitionStates {
+	for _, state := range partitionStates {
 		if n := t.Counts[state]; n > 0 {
 			counts = append(counts, fmt.Sprintf("%d %s", n, state))
 		}

@@ -202,7 +202,7 @@ func TestOnce(t *testing.T) {
 	}
 	_, err := r.c.Wait(t.Context(), id)
 	must(t, err)
-	// Who wants to make what is missing finds what somebody else has made meanwhile.
+	// A start that asks for a missing partition finds the execution that has made it meanwhile.
 	must(t, r.Settle(t.Context(), r.store))
 	late, err := r.Start(t.Context(), "mirror", []string{"l9", "2026-09"}, []string{ledger.Missing, ledger.Failed}, pipeline.Launch{})
 	if err != nil || late.Execution != id || late.Fresh {

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -131,14 +130,9 @@ func (g *Ledger) fill(ctx context.Context, t *Table, d *definition.Definition, f
 		n *= len(values)
 	}
 	grid := make([]byte, n)
-	at := make([]int, len(t.Axes))
-	params := make(map[string]any, len(t.By))
 	for i := range grid {
-		for k, name := range t.By {
-			params[name] = t.Axes[k][at[k]]
-		}
-		one := Partition{}
-		one.Key, _ = setting.Key(params) // checked: the values are texts
+		one := Partition{Values: t.ValuesAt(i)}
+		one.Key = partition.KeyOf(one.Values)
 		if err := g.state(ctx, &one, known[one.Key], running[one.Key], now); err != nil {
 			return err
 		}
@@ -146,19 +140,10 @@ func (g *Ledger) fill(ctx context.Context, t *Table, d *definition.Definition, f
 		t.Counts[one.State]++
 		if len(f.States) == 0 || slices.Contains(f.States, one.State) {
 			if len(t.Partitions) < f.Limit {
-				for k := range t.By {
-					one.Values = append(one.Values, t.Axes[k][at[k]])
-				}
 				t.Partitions = append(t.Partitions, one)
 			} else {
 				t.More = true
 			}
-		}
-		for k := len(at) - 1; k >= 0; k-- {
-			if at[k]++; at[k] < len(t.Axes[k]) {
-				break
-			}
-			at[k] = 0
 		}
 	}
 	t.Grid = string(grid)
@@ -465,10 +450,4 @@ func (t *Table) ValuesAt(at int) []string {
 }
 
 // KeyAt is the name of the partition at a place of the grid.
-func (t *Table) KeyAt(at int) string {
-	parts := t.ValuesAt(at)
-	for i, part := range parts {
-		parts[i] = url.PathEscape(part)
-	}
-	return strings.Join(parts, "/")
-}
+func (t *Table) KeyAt(at int) string { return partition.KeyOf(t.ValuesAt(at)) }
