@@ -48,6 +48,20 @@ func TestWhyAt(t *testing.T) {
 		}
 		before = version
 	}
+	// What is inside of a step that has ended is explained by its row, now and then.
+	id = r.run(`{name: inside, steps: [{id: each, for_each: {items: 2, max_failures: 2}, steps: [{id: in, action: util.fail, params: {message: no}, condition: "{{ index > 0 }}"}]}]}`, nil)
+	inside := "/api/v1/executions/" + id
+	r.do("viewer", "GET", inside+"/history", nil).is(200).into(&history)
+	for step, want := range map[string]string{"each[0].in": "condition", "each[1].in": "failed", "each[1]": "failed", "each": "completed"} {
+		for _, when := range []string{"", fmt.Sprint("&version=", history.Events[len(history.Events)-1].Version)} {
+			var got api.WhyAnswer
+			r.do("viewer", "GET", inside+"/why?step_id="+url.QueryEscape(step)+when, nil).is(200).into(&got)
+			if len(got.Reasons) == 0 || got.Reasons[0].Code != want {
+				t.Errorf("%s%s: %+v, want %s", step, when, got.Reasons, want)
+			}
+		}
+	}
+	r.do("viewer", "GET", inside+"/why?step_id=nix", nil).problem(404, stepwell.CodeNotFound)
 	r.do("viewer", "GET", path+"/why?at="+url.QueryEscape(first.Add(-time.Hour).Format(time.RFC3339Nano)), nil).problem(400, stepwell.CodeInvalid)
 	r.do("viewer", "GET", fmt.Sprintf("%s/why?version=%d", path, last.Version+1), nil).problem(400, stepwell.CodeInvalid)
 }

@@ -8,9 +8,10 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/engine"
+	"github.com/stepwell/stepwell/store"
 )
 
-// Why explains the state of a step, or with "" of the execution.
+// Why explains the state of a step, or with "" of the execution. A step inside of one that has ended is explained by its row.
 func (c *Conductor) Why(ctx context.Context, id, step string) ([]engine.Reason, error) {
 	row, err := c.o.Store.Execution(ctx, id) // id may be the beginning of one
 	if err != nil {
@@ -34,7 +35,7 @@ func (c *Conductor) Why(ctx context.Context, id, step string) ([]engine.Reason, 
 		case err == nil:
 			return reasons, nil
 		case err != errGone: // else it ended between the two looks
-			return nil, err
+			return c.whyStored(ctx, row, step, err)
 		}
 	}
 	l, err := c.rebuild(ctx, row, 0)
@@ -45,7 +46,26 @@ func (c *Conductor) Why(ctx context.Context, id, step string) ([]engine.Reason, 
 	if err != nil {
 		return nil, err
 	}
-	return l.run.Why(step)
+	reasons, err := l.run.Why(step)
+	if err != nil {
+		return c.whyStored(ctx, row, step, err)
+	}
+	return reasons, nil
+}
+
+// whyStored explains a step that the engine does not know any more by the last row of its key; without one that has ended, wrong stands.
+func (c *Conductor) whyStored(ctx context.Context, row *store.Execution, step string, wrong error) ([]engine.Reason, error) {
+	if stepwell.CodeOf(wrong) != stepwell.CodeNotFound {
+		return nil, wrong
+	}
+	rows, err := c.o.Store.Steps(ctx, row.No, store.StepFilter{Key: step})
+	if err != nil {
+		return nil, err
+	}
+	if n := len(rows); n > 0 && rows[n-1].Status.Terminal() {
+		return engine.WhyOver(&rows[n-1].StepRow), nil
+	}
+	return nil, wrong
 }
 
 // At is the state of an execution after its commit with a version; 0: after the last one. CodeNotFound: there is no such version.

@@ -17,11 +17,22 @@ func (c *Conductor) WhyAt(ctx context.Context, id, step string, version int64, a
 	if err != nil {
 		return nil, 0, err
 	}
-	l, err := c.past(ctx, row, version, at, nil)
+	var over *engine.StepRow // of the step, which the engine may not know any more
+	l, err := c.past(ctx, row, version, at, func(_ *engine.Batch, fx *engine.Effects) {
+		for i := range fx.Rows {
+			if r := &fx.Rows[i]; r.Key == step && r.Status.Terminal() {
+				last := *r
+				over = &last
+			}
+		}
+	})
 	if err != nil {
 		return nil, 0, err
 	}
 	reasons, err := l.run.Why(step)
+	if stepwell.CodeOf(err) == stepwell.CodeNotFound && over != nil {
+		return engine.WhyOver(over), l.version, nil
+	}
 	return reasons, l.version, err
 }
 

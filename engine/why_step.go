@@ -290,3 +290,33 @@ func ruleText(rule plan.Rule) string {
 	}
 	return ""
 }
+
+// WhyOver explains a step from its row when Run.Why does not know it any more, as it was inside of a step that has ended. The row's
+// step has ended.
+func WhyOver(row *StepRow) []Reason {
+	out := Reason{Code: WhyFailed, Message: row.Status.String()}
+	if row.Error != nil {
+		if out.Message = row.Error.Message; row.Error.Step != "" && row.Error.Step != row.Key {
+			out.Steps = []string{row.Error.Step}
+		}
+	}
+	switch cut := strings.HasPrefix(out.Message, "stopped: ") || strings.HasPrefix(out.Message, "not started: "); {
+	case row.Status == stepwell.StepCompleted:
+		if out.Code = WhyCompleted; row.Attempt == 0 && row.Started == 0 {
+			out = Reason{Code: WhyTakenOver, Message: "the result was taken over from the execution that is retried"}
+		}
+	case row.Status == stepwell.StepCancelled || cut:
+		out.Code = WhyStopped
+	case row.Status != stepwell.StepSkipped:
+	case row.Attempt > 0:
+		out.Code = WhySkipped
+	case row.Error != nil && row.Error.Choice && strings.HasPrefix(out.Message, "condition is false"):
+		out.Code = WhyCondition
+	case row.Error != nil && row.Error.Choice:
+		out.Code = WhyRule
+	}
+	if row.Attempt > 1 {
+		return []Reason{out, {Code: WhyAgain, Message: fmt.Sprintf("ended in attempt %d", row.Attempt)}}
+	}
+	return []Reason{out}
+}

@@ -9,14 +9,15 @@ import (
 	"strings"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/engine"
 	"github.com/stepwell/stepwell/expr"
 	"github.com/stepwell/stepwell/spec"
 )
 
 // The keys of an expectation, and of one about a step.
 var (
-	expectKeys = []string{"status", "outputs", "error", "steps", "order", "calls", "logs", "duration", "items", "failures"}
-	stepKeys   = []string{"status", "attempts", "outputs", "after", "why", "error", "duration"}
+	expectKeys = []string{"status", "outputs", "error", "steps", "order", "calls", "logs", "duration", "cost", "breached", "items", "failures"}
+	stepKeys   = []string{"status", "attempts", "outputs", "after", "why", "error", "duration", "cost"}
 )
 
 var executionStates = func() (names []string) {
@@ -35,6 +36,9 @@ func (d *decoder) expectation(e spec.Entry, path string) *expectation {
 	n := e.Value
 	if s := n.Entry("status"); s.Value != nil {
 		d.Choice(s, path, executionStates...)
+	}
+	if s := n.Entry("breached"); s.Value != nil {
+		d.Choice(s, path, "none", engine.BreachedExpected, engine.BreachedMaximum)
 	}
 	if s := n.Entry("steps"); s.Value != nil && d.mapping(s, spec.MemberPath(path, "steps"), "steps", nil) {
 		for _, step := range s.Value.Entries {

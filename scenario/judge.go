@@ -213,6 +213,10 @@ func (r *run) compare(ctx context.Context, scope expr.Vars) error {
 			}
 		case "duration":
 			r.compareDuration(e, "duration", r.took())
+		case "cost":
+			c.value(n, "cost", float64(r.x.Progress.Cost)/1e6)
+		case "breached":
+			c.value(n, "breached", cmp.Or(r.x.Progress.Breached, "none"))
 		case "items", "failures":
 			r.compareItems(c, e)
 		}
@@ -275,6 +279,8 @@ func (r *run) compareStep(ctx context.Context, outer *comparison, e spec.Entry) 
 			}
 		case "duration":
 			r.compareDuration(m, at, time.Duration(s.Ended-s.Started)*time.Microsecond)
+		case "cost":
+			c.value(m.Value, at, float64(s.Cost)/1e6)
 		case "why":
 			if err := r.compareWhy(ctx, c, m, at, e.Key); err != nil {
 				return err

@@ -3,6 +3,7 @@ package scenario
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"sync"
 	"time"
@@ -46,9 +47,11 @@ type outcomeKeys struct {
 	Spawn      []action.NewStep `json:"spawn" doc:"Steps that the attempt adds."`
 	Panic      string           `json:"panic" doc:"The action panics."`
 	Hang       bool             `json:"hang" doc:"The attempt does not end by itself."`
+	Deaf       bool             `json:"ignores_stop" doc:"It ends as it says although it is asked to stop."`
 	LoseWorker bool             `json:"lose_worker" doc:"The worker is lost instead of reporting the end."`
 	Takes      time.Duration    `json:"takes" minimum:"0" doc:"From its begin to its end."`
 	Times      int              `json:"times" minimum:"1" doc:"How many attempts end so, before the next entry counts."`
+	Cost       float64          `json:"cost" minimum:"0" doc:"What the attempt costs, in units of money."`
 	Logs       []string         `json:"logs" doc:"Lines for the step's log."`
 	When       string           `json:"when" doc:"An expression; the entry counts only where it is true."`
 }
@@ -177,14 +180,15 @@ func (t *Test) find(key, id, act string, same func(a, b string) bool) *mock {
 	return nil
 }
 
-// next is the outcome of a call: n counts the calls of the step before it. Entries whose `when` is false are left out.
-func (m *mock) next(n int, scope expr.Scope) (*outcome, error) {
+// next is the outcome of a call: n counts the calls of the step before it. Entries whose `when` is false are left out. repeated says
+// that the last entry counts beyond its `times`.
+func (m *mock) next(n int, scope expr.Scope) (o *outcome, repeated bool, err error) {
 	var last *outcome
 	for _, o := range m.outcomes {
 		if o.when != nil {
 			holds, err := o.when.EvalBool(scope, expr.Limits{})
 			if err != nil {
-				return nil, &placedError{o.pos, err}
+				return nil, false, &placedError{o.pos, err}
 			}
 			if !holds {
 				continue
@@ -192,10 +196,10 @@ func (m *mock) next(n int, scope expr.Scope) (*outcome, error) {
 		}
 		last = o
 		if n -= max(o.Times, 1); n < 0 {
-			return o, nil
+			return o, false, nil
 		}
 	}
-	return last, nil
+	return last, true, nil
 }
 
 // placedError is an error at a place of the test file.
@@ -207,9 +211,9 @@ type placedError struct {
 func (e *placedError) Error() string { return e.err.Error() }
 func (e *placedError) Unwrap() error { return e.err }
 
-// play is what an outcome means for an attempt.
-func (o *outcome) play(a *sim.Attempt, scope expr.Scope) (*sim.Outcome, error) {
-	out := &sim.Outcome{Takes: o.Takes, Hang: o.Hang, Lost: o.LoseWorker, Logs: o.Logs, Spawn: o.Spawn}
+// play is what an outcome means for an attempt. A wait after which the action runs again completes if it is repeated.
+func (o *outcome) play(a *sim.Attempt, repeated bool, scope expr.Scope) (*sim.Outcome, error) {
+	out := &sim.Outcome{Takes: o.Takes, Hang: o.Hang, Lost: o.LoseWorker, Logs: o.Logs, Spawn: o.Spawn, Deaf: o.Deaf, Cost: int64(math.Round(o.Cost * 1e6))}
 	switch {
 	case o.Fail != "" || o.Panic != "":
 		code, message := o.Code, o.Fail
@@ -231,7 +235,7 @@ func (o *outcome) play(a *sim.Attempt, scope expr.Scope) (*sim.Outcome, error) {
 		out.Err = action.Skip(o.Skip)
 	case o.Defer > 0:
 		out.Err = action.Defer(o.Defer, errors.New("put back by the mock"))
-	case o.Wait != nil && !(o.Wait.Again && len(a.State) > 0):
+	case o.Wait != nil && !(o.Wait.Again && repeated && len(a.State) > 0):
 		out.Err = o.wait(a)
 	case o.outputs != nil:
 		v, at, err := valueOf(o.outputs, scope)

@@ -33,6 +33,7 @@ type plannedKeys struct {
 	Pause          bool          `json:"pause"`
 	Resume         bool          `json:"resume"`
 	Restart        string        `json:"restart" doc:"This step is restarted."`
+	FailedOnly     bool          `json:"failed_only" doc:"With restart: only what did not complete inside the step."`
 	Approve        *decisionKeys `json:"approve"`
 	Reject         *decisionKeys `json:"reject"`
 	Signal         *signalKeys   `json:"signal" aka:"event" doc:"An event, or another signal, comes."`
@@ -49,6 +50,8 @@ type signalKeys struct {
 	ID      string         `json:"id" doc:"Marks repetitions."`
 	Outputs map[string]any `json:"outputs"`
 	Fail    string         `json:"fail" doc:"The step fails with this message."`
+	Final   bool           `json:"permanent" doc:"With fail: no retry helps."`
+	Skip    string         `json:"skip" doc:"The step is skipped for this reason."`
 }
 
 var states = func() (names []string) {
@@ -77,6 +80,10 @@ func (d *decoder) plans(e spec.Entry, path string) (out []*planned) {
 		if k := &p.plannedKeys; k.actions() != 1 {
 			d.Fail(n.Pos, at, fmt.Sprintf("an entry of when does one thing, not %d", k.actions()),
 				"keep one of restart_process, cancel, pause, resume, restart, approve, reject, signal")
+		} else if k.FailedOnly && k.Restart == "" {
+			d.Fail(n.Pos, at, "failed_only without a restart", "write restart: each, failed_only: true")
+		} else if s := k.Signal; s != nil && s.Fail != "" && s.Skip != "" {
+			d.Fail(n.Pos, at, "a signal fails or skips a step, not both", "keep one of fail and skip")
 		} else if k.Is != "" && k.Step == "" {
 			d.Fail(n.Pos, at, "is without a step", "name the step: step: ask")
 		} else if k.Is != "" && k.After > 0 {
@@ -113,17 +120,20 @@ func (p *planned) do(ctx context.Context, r *run) error {
 	case p.Resume:
 		return w.Resume(ctx, r.id)
 	case p.Restart != "":
-		return w.Conductor.Restart(ctx, r.id, p.Restart, false)
+		return w.Conductor.Restart(ctx, r.id, p.Restart, p.FailedOnly)
 	case p.Approve != nil:
 		return p.decide(ctx, r, p.Approve, true)
 	case p.Reject != nil:
 		return p.decide(ctx, r, p.Reject, false)
 	}
-	key, body := p.Signal.Key, conductor.Answer{Error: p.Signal.Fail}
+	key, body := p.Signal.Key, conductor.Answer{Error: p.Signal.Fail, Final: p.Signal.Final}
 	if p.Signal.Event != "" {
 		key = "event:" + p.Signal.Event
 	}
-	if p.Signal.Fail != "" {
+	switch {
+	case p.Signal.Skip != "":
+		body.Status, body.Error = "skipped", p.Signal.Skip
+	case p.Signal.Fail != "":
 		body.Status = "failed"
 	}
 	raw, err := json.Marshal(p.Signal.Outputs)

@@ -370,14 +370,14 @@ func (r *run) handler(key, id, act string) (best action.Handler) {
 func (r *run) mocked(m *mock, a *sim.Attempt, n int) (*sim.Outcome, error) {
 	r.used[m] = true
 	scope := expr.Vars{"call": map[string]any{"params": any(a.Params), "attempt": int64(r.attempt(a, n)), "key": a.Key, "number": int64(n + 1)}, "row": any(r.t.row), "params": r.t.Params}
-	o, err := m.next(n, scope)
+	o, repeated, err := m.next(n, scope)
 	if err != nil {
 		return nil, err
 	}
 	if o == nil {
 		return nil, &placedError{m.pos, fmt.Errorf("no entry of the mock %s counts for call %d of %s", m.name, n+1, a.Key)}
 	}
-	out, err := o.play(a, scope)
+	out, err := o.play(a, repeated, scope)
 	if err == nil && out.Outputs != nil {
 		err = r.checkOutputs(o, a.Step, out.Outputs.(map[string]any))
 	}
@@ -459,6 +459,14 @@ func (o *outcome) place(path string) spec.Pos {
 func (r *run) checkNames() error {
 	report := &spec.Report{File: r.t.File}
 	known := stepNames(r.pipe.Plan())
+	eachStep(r.pipe.Plan(), func(_ string, s *plan.Step) { // iterations add steps that no graph names
+		for s.Body != nil && s.Body.Single {
+			s = &s.Body.Graph.Steps[0]
+		}
+		if about, ok := r.o.Actions.Spec(s.Action); ok {
+			known = append(known, about.Spawns...)
+		}
+	})
 	check := func(name string, pos spec.Pos, what string) {
 		plain := plainKey(name)
 		if i := strings.IndexAny(plain, ":*"); i >= 0 {

@@ -32,6 +32,7 @@ func runner(t *testing.T, pipelines map[string]string) *Runner {
 
 const flow = `
 name: flow
+settings: {sla: {expected_seconds: 5000}}
 steps:
   - {id: a, action: util.exec, params: {command: [x]}, retry: {max_attempts: 4, backoff_seconds: 3600}}
   - {id: spawner, action: util.exec, depends_on: [a], params: {command: [y]}}
@@ -69,6 +70,16 @@ tests:
       - {after: 11h, restart: spawner}
       - {after: 12h, signal: {event: go, outputs: {boxes: 1}}}
     expect: {calls: {spawner: {$count: 2}}, duration: 12h}
+  - name: a price, a promise, and who does not listen
+    mock:
+      a: [{fail: one, cost: 0.5}, {outputs: {exit_code: 0, n: 1}, cost: 1.25, ignores_stop: true, takes: 50m}]
+    when:
+      - {after: 80m, cancel: enough}
+    expect: {status: cancelled, cost: 1.75, breached: expected, steps: {a: {status: completed, cost: 1.75}, wait: {status: cancelled, why: enough}}}
+  - name: "an answer, and the wait is {{ row.wait }}"
+    table: [{signal: {event: go, skip: not today}, wait: skipped, status: completed}, {signal: {event: go, fail: broken, permanent: true}, wait: failed, status: failed}]
+    when: [{step: wait, is: waiting, signal: "{{ row.signal }}"}]
+    expect: {status: "{{ row.status }}", steps: {wait: "{{ row.wait }}"}}
   - name: nobody answers
     expect: {status: failed, steps: {wait: {status: timed_out, why: no answer}}, duration: 25h}
 `

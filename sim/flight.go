@@ -182,6 +182,7 @@ func (w *World) land(ctx context.Context, i int) error {
 		ev = engine.Event{Kind: engine.Lost, At: w.Clock.Now().UnixMicro(), Idx: f.Idx, Epoch: f.Epoch, Worker: fmt.Sprintf("sim-%d", f.order)}
 	default:
 		ev = f.remote.Conclude(worker.Ended{Worker: "sim", Ran: w.Clock.at.Sub(f.began), Outputs: f.out.Outputs, Err: f.out.Err, Revoked: f.revoked})
+		ev.Cost += f.out.Cost
 	}
 	if f.remote != nil {
 		f.remote.Close()
@@ -212,8 +213,8 @@ func (w *World) revoke(run int64, idx int32, epoch uint32) {
 }
 
 func (f *flight) stop(now time.Time) {
-	if f.ended.Kind != 0 {
-		return // its action has run: there is nothing to stop
+	if f.ended.Kind != 0 || f.out.Deaf {
+		return // its action has run: there is nothing to stop; or it does not listen
 	}
-	f.revoked, f.seen, f.due, f.out = true, true, now, Outcome{Err: stepwell.Errorf(stepwell.CodeCancelled, "", "stopped on request")}
+	f.revoked, f.seen, f.due, f.out = true, true, now, Outcome{Err: stepwell.Errorf(stepwell.CodeCancelled, "", "stopped on request"), Cost: f.out.Cost}
 }

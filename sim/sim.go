@@ -97,10 +97,12 @@ type Outcome struct {
 	Err     error         // likewise: an error of package action steers what happens next
 	Takes   time.Duration // from its begin to its end. Longer than the step's timeout: it times out
 	Hang    bool          // it never ends by itself
+	Deaf    bool          // it ends as it says although it is asked to stop
 	Lost    bool          // its worker is lost when it would end
 	Spawn   []action.NewStep
 	Logs    []string
-	Real    bool // the action runs; Takes says how long that seems to take
+	Cost    int64 // in millionths of the unit of money, also if it is stopped
+	Real    bool  // the action runs; Takes says how long that seems to take
 	// Handler runs instead of the action's, as with Real.
 	Handler action.Handler
 }
