@@ -91,7 +91,11 @@ func TestOutcomes(t *testing.T) {
 	}
 	r := runner(t, map[string]string{"flow.yaml": flow})
 	first := ""
-	for round := range 50 {
+	rounds := 1000
+	if testing.Short() {
+		rounds = 50
+	}
+	for round := range rounds {
 		report := &Report{}
 		for _, test := range tests {
 			result, err := r.Run(t.Context(), test)

@@ -12,8 +12,9 @@ import (
 	"github.com/stepwell/stepwell"
 )
 
-// changePause is how often the files of a pipeline are looked at for a change.
-const changePause = 200 * time.Millisecond
+// changePause is how often the files of a pipeline are looked at for a change. Where there are so many that a look takes longer than a
+// twentieth of it, the pause is twenty looks.
+const changePause = 50 * time.Millisecond
 
 // runAgain runs a pipeline file, and again each time it or a file that it refers to has changed, until it is interrupted. Its
 // exit code is that of the last run.
@@ -64,16 +65,17 @@ func stampsOf(files []string) []string {
 
 // awaitChange waits until the files have another state; false: ctx ended first.
 func awaitChange(ctx context.Context, files, before []string) bool {
-	tick := time.NewTicker(changePause)
-	defer tick.Stop()
+	pause := changePause
 	for {
 		select {
 		case <-ctx.Done():
 			return false
-		case <-tick.C:
-			if !slices.Equal(stampsOf(files), before) {
-				return true
-			}
+		case <-time.After(pause):
 		}
+		began := time.Now()
+		if !slices.Equal(stampsOf(files), before) {
+			return true
+		}
+		pause = max(changePause, 20*time.Since(began))
 	}
 }
