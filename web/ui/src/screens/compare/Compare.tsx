@@ -1,4 +1,5 @@
-import { Link, useLocation } from "wouter"
+import { useState } from "react"
+import { Link } from "wouter"
 import { api, data, useAsk, type Schemas } from "../../api/client"
 import { usePages } from "../../api/pages"
 import { formatDuration, shortID } from "../../format"
@@ -7,6 +8,8 @@ import { Rows, type Column } from "../../parts/Rows"
 import { StateMark, StateWord } from "../../parts/State"
 import { Moment } from "../../parts/Time"
 import { useSearchParams } from "../../url"
+import { Definitions, Details, Whole } from "./Details"
+import "./compare.css"
 
 type Step = Schemas["ComparedStep"]
 type Side = Schemas["StepOf"]
@@ -29,10 +32,10 @@ const columns: Column<Step>[] = [
 const sorts = { change: "what changed", moved: "what took longer", key: "step" } as const
 type Sort = keyof typeof sorts
 
-/** Compare shows what differs between two executions: steps of one only, other states, attempts, durations, values. */
+/** Compare shows what differs between two executions: steps of one only, other states, attempts, durations; of a chosen one its values and
+ * its log; and the texts of the definitions. */
 export default function Compare({ params }: { params: Record<string, string | undefined> }) {
   const [search, set] = useSearchParams()
-  const [, navigate] = useLocation()
   const path = { execution_id: params.a!, other_id: params.b! }
   const sort: Sort = search.sort === "moved" || search.sort === "key" ? search.sort : "change"
   const all = search.all === "true"
@@ -49,14 +52,15 @@ export default function Compare({ params }: { params: Record<string, string | un
         <Link className="button" href={`/executions/${path.other_id}/compare/${path.execution_id}`}>Swap A and B</Link>
       </header>
       <Loaded of={whole} lines={4}>{(c) => <Both c={c} />}</Loaded>
+      {search.step && <Details key={search.step} step={search.step} a={path.execution_id} b={path.other_id} />}
       <div className="row" role="group" aria-label="Order of the steps">
         {(Object.keys(sorts) as Sort[]).map((s) => <button key={s} type="button" className="chip" aria-pressed={s === sort} onClick={() => set({ sort: s })}>{sorts[s]}</button>)}
-        <button type="button" className="chip" aria-pressed={all} onClick={() => set({ all: all ? "" : "true" })}>also what is the same</button>
+        <button type="button" className="chip" aria-pressed={all} onClick={() => set({ all: all ? "" : "true" })}>also steps in the same state</button>
       </div>
       <Loaded of={steps.first} lines={6}>
         {() => (steps.rows ?? []).length > 0
-          ? <div className="fill"><Rows label="Compared steps" rows={steps.rows!} columns={columns} keyOf={(s) => s.step_id} onOpen={(s) => navigate(`/executions/${s.b ? path.other_id : path.execution_id}?step=${encodeURIComponent(s.step_id)}`)} onEnd={steps.onEnd} onView={steps.onView} /></div>
-          : <div className="empty"><h2>Every step did the same</h2><p>Same states and attempts in both executions.</p></div>}
+          ? <div className="fill"><Rows label="Compared steps" rows={steps.rows!} columns={columns} keyOf={(s) => s.step_id} selected={search.step} onOpen={(s) => set({ step: search.step === s.step_id ? "" : s.step_id, part: search.part ?? (s.outputs_differ ? "outputs" : s.params_differ ? "params" : s.a?.status !== s.b?.status ? "error" : "log") })} onEnd={steps.onEnd} onView={steps.onView} /></div>
+          : <div className="empty"><h2>Every step came to the same state</h2><p>Same states and attempts in both executions.</p></div>}
       </Loaded>
     </div>
   )
@@ -66,7 +70,7 @@ function Both({ c }: { c: Schemas["Comparison"] }) {
   const facts = [c.definition_differs && "another definition", c.params_differ && "other parameters", c.outputs_differ && "other outputs"].filter(Boolean)
   return (
     <>
-      <table className="table" aria-label="Executions">
+      <div className="scroll" role="group" aria-label="Both" tabIndex={0}><table className="table" aria-label="Executions">
         <thead><tr><th /><th>Pipeline</th><th>State</th><th>Started</th><th>Took</th></tr></thead>
         <tbody>
           {([["A", c.a], ["B", c.b]] as const).map(([name, x]) => (
@@ -79,8 +83,17 @@ function Both({ c }: { c: Schemas["Comparison"] }) {
             </tr>
           ))}
         </tbody>
-      </table>
+      </table></div>
       <p>{facts.length > 0 ? `B has ${facts.join(", ")}.` : "Definition, parameters and outputs are the same."}</p>
+      {c.definition_differs && <Folded title="What differs in the definition"><Definitions a={c.a.execution_id} b={c.b.execution_id} /></Folded>}
+      {c.params_differ && <Folded title="What differs in the parameters"><Whole a={c.a.execution_id} b={c.b.execution_id} of="params" /></Folded>}
+      {c.outputs_differ && <Folded title="What differs in the outputs"><Whole a={c.a.execution_id} b={c.b.execution_id} of="result" /></Folded>}
     </>
   )
+}
+
+// Folded asks for what is in it when it is opened.
+function Folded({ title, children }: { title: string; children: React.ReactNode }) {
+  const [open, set] = useState(false)
+  return <details open={open} onToggle={(e) => set(e.currentTarget.open)}><summary>{title}</summary>{open && children}</details>
 }
