@@ -102,6 +102,7 @@ func operations() []operation {
 		{"pipeline.version.archive", "POST", prefix + "/pipelines/{pipeline_id}/versions/{version}/archive", editor, changes, "Takes a version out of use; the active one cannot be"},
 		{"pipeline.version.unarchive", "POST", prefix + "/pipelines/{pipeline_id}/versions/{version}/unarchive", editor, changes, "Takes a version into use again"},
 		{"pipeline.partitions", "GET", prefix + "/pipelines/{pipeline_id}/partitions", viewer, 0, "Shows which partitions of a pipeline are done, stale, failed or missing"},
+		{"pipeline.partitions.get", "GET", prefix + "/pipelines/{pipeline_id}/partitions/one", viewer, 0, "Shows in which state one partition is, why, and which execution made it"},
 		{"pipeline.partitions.compare", "POST", prefix + "/pipelines/partitions", viewer, large, "Shows the same as if a document were the pipeline's active version"},
 		{"pipeline.partitions.start", "POST", prefix + "/pipelines/{pipeline_id}/partitions/start", operator, changes | creates, "Starts an execution for a partition, once for each that has tried before"},
 		{"pipeline.matrix", "GET", prefix + "/pipelines/{pipeline_id}/matrix", viewer, 0, "Shows in which of the last executions of a pipeline which steps failed"},

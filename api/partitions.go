@@ -22,6 +22,12 @@ type ListPartitions struct {
 	ledger.Filter
 }
 
+// GetPartition selects one partition of a pipeline.
+type GetPartition struct {
+	PipelinePath
+	Partition string `query:"partition" required:"true" maxLength:"1000" doc:"Its name, as member partition has it: its values in order, each escaped as in a URL's path, joined by slashes."`
+}
+
 // ComparePartitions asks in which state partitions would be with a document.
 type ComparePartitions struct {
 	Document Document `json:"document" doc:"Its name says which stored pipeline's partitions are meant."`
@@ -39,6 +45,7 @@ type StartPartition struct {
 
 func (s *server) partitions() {
 	handle(s, "pipeline.partitions", s.listPartitions)
+	handle(s, "pipeline.partitions.get", s.getPartition)
 	handle(s, "pipeline.partitions.compare", s.comparePartitions)
 	handle(s, "pipeline.partitions.start", s.startPartition)
 }
@@ -49,6 +56,14 @@ func (s *server) listPartitions(ctx context.Context, in *ListPartitions) (*answe
 		return nil, err
 	}
 	return reply(*t, nil)
+}
+
+func (s *server) getPartition(ctx context.Context, in *GetPartition) (*answer[Partition], error) {
+	p, err := s.o.Partitions.One(ctx, in.ID, in.Partition)
+	if err != nil {
+		return nil, err
+	}
+	return reply(*p, nil)
 }
 
 func (s *server) comparePartitions(ctx context.Context, in *bodyInput[ComparePartitions]) (*answer[Partitions], error) {

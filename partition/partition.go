@@ -58,6 +58,22 @@ func KeyOf(values []string) string {
 	return strings.Join(parts, "/")
 }
 
+// ValuesOf are the values of the partition that a key (KeyOf; one that escapes more is taken too) names. False: axes have no such one.
+func ValuesOf(key string, axes [][]string) ([]string, bool) {
+	parts := strings.Split(key, "/")
+	if len(parts) != len(axes) {
+		return nil, false
+	}
+	for i, text := range parts {
+		value, err := url.PathUnescape(text)
+		if err != nil || !slices.Contains(axes[i], value) {
+			return nil, false
+		}
+		parts[i] = value
+	}
+	return parts, true
+}
+
 // Axes are the values of each parameter of By at a moment, in order; enums gives those of a parameter without Values. CodeLimit: there are more
 // than Most partitions.
 func (s *Setting) Axes(enums func(parameter string) []string, now time.Time) ([][]string, error) {

@@ -122,3 +122,22 @@ func TestKeys(t *testing.T) {
 		t.Error("unknown names")
 	}
 }
+
+// A key leads back to its values, also where it escapes more than it must; one that no axes have leads to nothing.
+func TestValuesOf(t *testing.T) {
+	axes := [][]string{{"a/b", "50%", "s2"}, {"2026-01", "x y+z"}}
+	for _, values := range [][]string{{"a/b", "x y+z"}, {"50%", "2026-01"}, {"s2", "x y+z"}} {
+		got, ok := partition.ValuesOf(partition.KeyOf(values), axes)
+		if !ok || !slices.Equal(got, values) {
+			t.Errorf("%v: %v, %v", values, got, ok)
+		}
+	}
+	if got, ok := partition.ValuesOf("s2/x%20y%2Bz", axes); !ok || got[1] != "x y+z" {
+		t.Errorf("escaped as JavaScript does: %v, %v", got, ok)
+	}
+	for _, key := range []string{"", "s2", "s2/2026-01/x", "s2/2026-02", "a/b/2026-01", "%zz/2026-01"} {
+		if got, ok := partition.ValuesOf(key, axes); ok {
+			t.Errorf("%q names %v", key, got)
+		}
+	}
+}

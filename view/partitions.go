@@ -63,6 +63,19 @@ func WritePartitions(w io.Writer, t *api.Partitions) error {
 	return err
 }
 
+// WritePartition writes the state of one partition, why, and which execution tried last.
+func WritePartition(w io.Writer, p *api.Partition) error {
+	row := []string{strings.Join(p.Values, " "), p.State}
+	if p.Execution != "" {
+		row = append(row, fmt.Sprintf("version %d", p.Version), string(p.Execution))
+	}
+	if p.Why != "" {
+		row = append(row, p.Why)
+	}
+	_, err := fmt.Fprintln(w, Printable(strings.Join(row, "  ")))
+	return err
+}
+
 // labelsOf are the values of all parameters but the last in a row.
 func labelsOf(t *api.Partitions, row int) []string {
 	labels := make([]string, len(t.Axes)-1)

@@ -58,6 +58,11 @@ func (c *Client) Partitions(ctx context.Context, q api.ListPartitions) (*api.Par
 	return get[api.Partitions](ctx, c, at("pipelines", q.ID, "partitions"), queryOf(q))
 }
 
+// Partition shows in which state the partition of a pipeline is that q.Partition names (partition.KeyOf).
+func (c *Client) Partition(ctx context.Context, q api.GetPartition) (*api.Partition, error) {
+	return get[api.Partition](ctx, c, at("pipelines", q.ID, "partitions", "one"), queryOf(q))
+}
+
 // ComparePartitions shows the same as if a document were the active version of the pipeline that it names.
 func (c *Client) ComparePartitions(ctx context.Context, q api.ComparePartitions) (*api.Partitions, error) {
 	return send[api.Partitions](ctx, c, http.MethodPost, at("pipelines", "partitions"), q)

@@ -75,9 +75,16 @@ func (p *program) suggestBackfill(r *request, t *api.Partitions) error {
 }
 
 func (p *program) newPartitionsCommand() *cobra.Command {
-	f := api.ListPartitions{}
+	f, one := api.ListPartitions{}, ""
 	cmd := p.asking("partitions ID", "Show which partitions of a pipeline are done, stale, failed or missing", func(ctx context.Context, r *request) error {
 		f.ID = r.args[0]
+		if one != "" {
+			x, err := r.client.Partition(ctx, api.GetPartition{PipelinePath: f.PipelinePath, Partition: one})
+			if err != nil {
+				return err
+			}
+			return r.show(x, func() error { return view.WritePartition(p.out, x) })
+		}
 		if r.output.value == "text" {
 			f.States, f.Limit = toldStates, maxTold
 		}
@@ -92,6 +99,7 @@ func (p *program) newPartitionsCommand() *cobra.Command {
 			return p.suggestBackfill(r, t)
 		})
 	})
+	cmd.Flags().StringVar(&one, "partition", "", "only this one, such as `s2/2026-01`: its state, why, and the execution for it")
 	cmd.Flags().StringSliceVar(&f.States, "state", nil, "with -o json: tell more of partitions in these `states` only: missing, running, failed, stale, done")
 	cmd.Flags().IntVar(&f.Limit, "limit", 100, "with -o json: of at most so many, up to 10000")
 	return cmd

@@ -16,6 +16,7 @@ let addresses: Record<string, string[]>
 beforeAll(async () => {
   server = await new Server().start()
   const pipeline = await store(server, hello)
+  const parted = await store(server, "name: parted\nparameters: [{name: place, type: string}, {name: month, type: string}]\nsettings: {partition: {by: [place, month], values: {place: {list: [Sentinel-2 over the whole of Europe, l9]}, month: {every: month, from: 2020-01, until: 2026-04}}}}\nsteps: [{id: a, action: util.noop}]\n")
   const { job_id } = await server.ask("POST", "/scheduler/jobs", { name: "A schedule with quite a long name, as people write them", schedule: { type: "cron", expression: "*/10 2 * * *", timezone: "Europe/Berlin" }, callback: { type: "workflow", workflow_id: pipeline } })
   const project = await server.ask("POST", "/projects", { name: "A project", tags: "school, 2026" })
   await server.run(approval("Deploy version 7 of the service with the long name to production, now?"), {}, false)
@@ -26,7 +27,7 @@ beforeAll(async () => {
     "/executions/:id/:tab?": [`/executions/${a}?step=check`, ...["waterfall", "fan", "table", "events", "log", "source?step=check"].map((tab) => `/executions/${a}/${tab}`),
       `/executions/${a}/waterfall?rows=worker&step=check&attempt=1&from=2026-01-01&to=2036-01-01`, `/executions/${a}/table?sel=${encodeURIComponent("convert[*] & (failed")}`],
     "/pipelines/:id/edit": [`/pipelines/${pipeline}/edit?step=greet`],
-    "/pipelines/:id/:tab?": [`/pipelines/${pipeline}`, `/pipelines/${pipeline}/versions`, `/pipelines/${pipeline}/matrix`],
+    "/pipelines/:id/:tab?": [`/pipelines/${pipeline}`, `/pipelines/${pipeline}/versions`, `/pipelines/${pipeline}/matrix`, `/pipelines/${parted}/partitions?partition=l9/2026-04`],
     "/schedules": ["/schedules", "/schedules?tab=calendar"],
     "/schedules/:id": [`/schedules/${job_id}`],
     "/projects/:id": [`/projects/${project.id}`],

@@ -29,7 +29,7 @@ const stale: Record<string, string[]> = {
   schedules: ["schedules", "fires"],
   workers: ["workers"],
 }
-const all = [...new Set(Object.values(stale).flat())]
+const all = [...new Set(Object.values(stale).flat()), "partitions"] // whose page reads them at a pace of its own
 
 const watchers = new Set<(of: string, change: Change) => void>()
 

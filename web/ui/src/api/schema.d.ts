@@ -1338,6 +1338,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/pipelines/{pipeline_id}/partitions/one": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Shows in which state one partition is, why, and which execution made it */
+        get: operations["pipeline.partitions.get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/pipelines/{pipeline_id}/partitions/start": {
         parameters: {
             query?: never;
@@ -9142,6 +9159,34 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Table"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    "pipeline.partitions.get": {
+        parameters: {
+            query: {
+                /** @description Its name, as member partition has it: its values in order, each escaped as in a URL's path, joined by slashes. */
+                partition: string;
+            };
+            header?: never;
+            path: {
+                /** @description Its id, or its name. */
+                pipeline_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            "4XX": components["responses"]["Failure"];
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Partition"];
                 };
             };
             default: components["responses"]["Failure"];

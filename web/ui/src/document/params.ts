@@ -38,6 +38,13 @@ export async function parametersOf(text: string): Promise<Parameter[]> {
   })
 }
 
+/** isPartitioned says whether a document names its partitions. */
+export async function isPartitioned(text: string): Promise<boolean> {
+  if (!text.includes("partition")) return false
+  const document = (await parseDocument(text)) as { settings?: { partition?: unknown } } | null
+  return typeof document?.settings?.partition === "object" && document.settings.partition !== null
+}
+
 const structured = new Set(["array", "object", "any"])
 
 /** isStructured says that values of a type are written as JSON. */

@@ -1,6 +1,7 @@
-import { useState } from "react"
+import { useEffect, useState } from "react"
 import { Link, useLocation } from "wouter"
 import { api, data, queries, useAsk, useDo, type Schemas } from "../../api/client"
+import { isPartitioned } from "../../document/params"
 import { useRefusal } from "../../me"
 import { Button } from "../../parts/Button"
 import { Dialog } from "../../parts/Dialog"
@@ -11,12 +12,13 @@ import { RunDialog } from "../run/RunDialog"
 import { MatrixTab } from "./MatrixTab"
 import { Overview } from "./Overview"
 import "./document.css"
+import { PartitionsTab } from "./PartitionsTab"
 import "./pipelines.css"
 import { Versions } from "./Versions"
 
 export type Stored = Schemas["Pipeline"]
 
-const tabs = ["overview", "versions", "matrix"] as const
+const tabs = ["overview", "versions", "matrix", "partitions"] as const
 
 export default function Pipeline({ params }: { params: Record<string, string | undefined> }) {
   const id = decodeURIComponent(params.id ?? "")
@@ -32,6 +34,7 @@ function Shown({ p, etag, tab }: { p: Stored; etag?: string; tab: (typeof tabs)[
   const [open, setOpen] = useState<"run" | "delete">()
   const noRun = useRefusal("operator")
   const noEdit = useRefusal("editor")
+  const partitioned = usePartitioned(p) || tab === "partitions"
   const request = { params: { path: { pipeline_id: p.pipeline_id }, header: etag ? { "If-Match": etag } : {} } }
   const archive = useDo(() => data(api.PUT("/api/v1/pipelines/{pipeline_id}", { ...request, body: { archived: !p.archived } })), [["pipelines"]])
   const remove = useDo(() => data(api.DELETE("/api/v1/pipelines/{pipeline_id}", request)))
@@ -57,10 +60,12 @@ function Shown({ p, etag, tab }: { p: Stored; etag?: string; tab: (typeof tabs)[
         <Link href={here} aria-current={tab === "overview" ? "page" : undefined}>Overview</Link>
         <Link href={`${here}/versions`} aria-current={tab === "versions" ? "page" : undefined}>Versions</Link>
         <Link href={`${here}/matrix`} aria-current={tab === "matrix" ? "page" : undefined}>Matrix</Link>
+        {partitioned && <Link href={`${here}/partitions`} aria-current={tab === "partitions" ? "page" : undefined}>Partitions</Link>}
       </nav>
       {tab === "overview" && <Overview p={p} />}
       {tab === "versions" && <Versions p={p} etag={etag} />}
       {tab === "matrix" && <MatrixTab p={p} />}
+      {tab === "partitions" && <PartitionsTab p={p} />}
       <p className="quiet">Id <code>{p.pipeline_id}</code> · stored <Moment time={p.created_at} />{p.created_by && ` by ${p.created_by}`} · changed <Moment time={p.updated_at} /></p>
       {open === "run" && <RunDialog pipeline={p.pipeline_id} onClose={() => setOpen(undefined)} />}
       {open === "delete" && (
@@ -70,4 +75,15 @@ function Shown({ p, etag, tab }: { p: Stored; etag?: string; tab: (typeof tabs)[
       )}
     </>
   )
+}
+
+// usePartitioned says that the newest version's text has partitions.
+function usePartitioned(p: Stored): boolean {
+  const [is, set] = useState(false)
+  useEffect(() => {
+    let current = true
+    isPartitioned(p.document ?? "").then((found) => { if (current) set(found) }, () => { if (current) set(false) }) // a draft that is no YAML
+    return () => { current = false }
+  }, [p.document])
+  return is
 }
