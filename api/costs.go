@@ -19,7 +19,7 @@ type Costs struct {
 	Total    CostRow   `json:"total" doc:"Of all rows, those that limit leaves out included."`
 	Rows     []CostRow `json:"rows" nullable:"false" doc:"By day, else the dearest first."`
 	Rest     int       `json:"more_rows" doc:"How many rows limit has left out."`
-	Complete bool      `json:"complete" doc:"False: there are more sums than one request reads, and the last days are missing. Ask for less time."`
+	Complete bool      `json:"complete" doc:"False: there are more sums than one request reads, and the last days are missing, of rows and total or of earlier_cost. Ask for less time."`
 	Since    *Time     `json:"counted_since" doc:"The first day for which costs are counted by step; null: there is none."`
 	Earlier  Money     `json:"earlier_cost" doc:"What executions have cost that ended within the range before that day. It is in no row: it was not counted by step and project."`
 }
@@ -68,17 +68,17 @@ func (s *server) costs(ctx context.Context, in *AskCosts) (*answer[Costs], error
 	if err != nil {
 		return nil, err
 	}
-	sums, err := s.o.Store.UsageIn(ctx, store.UsageOfCosts, store.DaysFrom(from), store.DaysFrom(to), mostCounts+1)
+	sums, all, err := s.sums(ctx, store.UsageOfCosts, store.DaysFrom(from), store.DaysFrom(to))
 	if err != nil {
 		return nil, err
 	}
-	out := Costs{From: resource.At(from), To: resource.At(to), By: append([]string{}, in.By...), Rows: []CostRow{}, Complete: len(sums) <= mostCounts}
+	out := Costs{From: resource.At(from), To: resource.At(to), By: append([]string{}, in.By...), Rows: []CostRow{}, Complete: all}
 	if err := s.earlier(ctx, in, from, to, &out); err != nil {
 		return nil, err
 	}
 	by := func(name string) bool { return slices.Contains(in.By, name) }
 	at := map[store.CostGroup]int{}
-	for _, u := range sums[:min(len(sums), mostCounts)] {
+	for _, u := range sums {
 		g, err := store.ReadCosts(u.ID)
 		if err != nil {
 			return nil, err
@@ -160,10 +160,11 @@ func (s *server) earlier(ctx context.Context, in *AskCosts, from, to time.Time, 
 	if in.Project != "" { // it was not counted by project
 		return nil
 	}
-	sums, err := s.o.Store.UsageIn(ctx, store.UsageOfEnds, store.EndsFrom(from), store.EndsFrom(to), mostCounts)
+	sums, all, err := s.sums(ctx, store.UsageOfEnds, store.EndsFrom(from), store.EndsFrom(to))
 	if err != nil {
 		return err
 	}
+	out.Complete = out.Complete && all
 	for _, u := range sums {
 		g, err := store.ReadEnds(u.ID)
 		if err != nil {

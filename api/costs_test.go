@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"testing"
 	"time"
@@ -95,6 +96,61 @@ func TestCosts(t *testing.T) {
 	}
 	r.do("viewer", "GET", "/api/v1/stats/costs?by=moon", nil).problem(400, stepwell.CodeInvalid)
 	r.do("viewer", "GET", "/api/v1/stats/costs?from=2020-01-01T00:00:00Z", nil).problem(400, stepwell.CodeInvalid)
+}
+
+// TestCostsAreCut: a request that cannot read all sums says so, also of those that were counted before there were steps.
+func TestCostsAreCut(t *testing.T) {
+	r := newRig(t)
+	was := api.SetMostCounts(2)
+	t.Cleanup(func() { api.SetMostCounts(was) })
+	day := time.Now().UTC().Truncate(24 * time.Hour)
+	ask := func() (c api.Costs) {
+		t.Helper()
+		r.do("viewer", "GET", "/api/v1/stats/costs?by=step", nil).is(200).into(&c)
+		return c
+	}
+	for n := range 3 {
+		at := day.Add(time.Duration(n-6) * 24 * time.Hour)
+		x := store.Execution{Pipeline: "a", Status: stepwell.ExecutionCompleted, Created: at, Started: at, Ended: at}
+		x.Workflow, x.Progress.Cost = "id-of-a", 5
+		r.end(t, x, x.Ends(1)) // as an earlier release
+		if c := ask(); c.Complete != (n < 2) || int(c.Earlier) != 5*min(n+1, 2) {
+			t.Errorf("%d days of before: %+v", n+1, c)
+		}
+	}
+	x := store.Execution{Pipeline: "a", Status: stepwell.ExecutionCompleted, Created: day, Started: day, Ended: day}
+	x.Workflow = "id-of-a"
+	r.end(t, x, x.Charged([]store.Used{x.Ends(1)}, []engine.Charge{{Step: "x", Attempts: 1, Cost: 30}}, 1)...)
+	if c := ask(); c.Complete || c.Total.Cost != 30 || c.Earlier != 10 {
+		t.Errorf("%+v", c)
+	}
+}
+
+// TestPromiseRows: the rows of /stats/sla have the members that clients know.
+func TestPromiseRows(t *testing.T) {
+	n := 1.5
+	p := api.Promise{Workflow: "id", Pipeline: "name", Expected: &n, Maximum: &n}
+	for _, c := range []struct {
+		row  any
+		want string
+	}{
+		{api.PromisedRow{Promise: p}, `{"breached":0,"breached_maximum":0,"ended":0,"expected_seconds":1.5,"max_seconds":1.5,"mean_seconds":0,"pipeline":"name","pipeline_id":"id"}`},
+		{api.BreachedRow{Promise: p}, `{"ended_at":null,"execution_id":"","expected_seconds":1.5,"max_seconds":1.5,"pipeline":"name","pipeline_id":"id","status":"","took_seconds":0}`},
+		{api.ForecastRow{Promise: p}, `{"elapsed_seconds":0,"eta_seconds":null,"execution_id":"","expected_seconds":1.5,"forecast":"","max_seconds":1.5,"pipeline":"name","pipeline_id":"id","started_at":null}`},
+		{api.PromisedRow{}, `{"breached":0,"breached_maximum":0,"ended":0,"mean_seconds":0,"pipeline":"","pipeline_id":""}`},
+	} {
+		raw, err := json.Marshal(c.row)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var members map[string]any
+		if err := json.Unmarshal(raw, &members); err != nil {
+			t.Fatal(err)
+		}
+		if sorted, err := json.Marshal(members); err != nil || string(sorted) != c.want {
+			t.Errorf("%T: %s, %v, want %s", c.row, sorted, err, c.want)
+		}
+	}
 }
 
 const promising = `

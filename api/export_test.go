@@ -10,3 +10,10 @@ func Operations() (list []Operation) {
 	}
 	return list
 }
+
+// SetMostCounts sets how many sums a request reads, and returns how many it was.
+func SetMostCounts(n int) int {
+	was := mostCounts
+	mostCounts = n
+	return was
+}

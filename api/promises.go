@@ -23,41 +23,51 @@ type Promises struct {
 	Complete  bool          `json:"complete" doc:"False: there are more sums, breaches (200) or running executions (1,000) than are read here."`
 }
 
-// PromisedRow is executions with the same SLA.
-type PromisedRow struct {
+// Promise is how long executions of a pipeline may take.
+type Promise struct {
 	Workflow string   `json:"pipeline_id" doc:"Empty for a pipeline that is not stored."`
 	Pipeline string   `json:"pipeline"`
 	Expected *float64 `json:"expected_seconds,omitempty" doc:"settings.sla.expected_seconds"`
 	Maximum  *float64 `json:"max_seconds,omitempty" doc:"settings.sla.max_seconds"`
-	Ended    int64    `json:"ended"`
-	Breached int64    `json:"breached" doc:"Those that took longer than expected, or than the maximum."`
-	Beyond   int64    `json:"breached_maximum" doc:"Those that took longer than the maximum."`
-	Mean     float64  `json:"mean_seconds" doc:"How long they took on average, from their admission."`
+}
+
+// promiseOf is a promise of seconds; 0 promises nothing.
+func promiseOf(workflow, pipeline string, expected, maximum float64) Promise {
+	seconds := func(n float64) *float64 {
+		if n == 0 {
+			return nil
+		}
+		return &n
+	}
+	return Promise{Workflow: workflow, Pipeline: pipeline, Expected: seconds(expected), Maximum: seconds(maximum)}
+}
+
+// PromisedRow is executions with the same SLA.
+type PromisedRow struct {
+	Promise
+	Ended    int64   `json:"ended"`
+	Breached int64   `json:"breached" doc:"Those that took longer than expected, or than the maximum."`
+	Beyond   int64   `json:"breached_maximum" doc:"Those that took longer than the maximum."`
+	Mean     float64 `json:"mean_seconds" doc:"How long they took on average, from their admission."`
 }
 
 // BreachedRow is an execution that took longer than promised.
 type BreachedRow struct {
-	Execution string   `json:"execution_id" doc:"It may have been deleted since."`
-	Workflow  string   `json:"pipeline_id"`
-	Pipeline  string   `json:"pipeline"`
-	Status    string   `json:"status"`
-	Ended     Time     `json:"ended_at"`
-	Expected  *float64 `json:"expected_seconds,omitempty"`
-	Maximum   *float64 `json:"max_seconds,omitempty"`
-	Took      float64  `json:"took_seconds"`
+	Execution string `json:"execution_id" doc:"It may have been deleted since."`
+	Promise
+	Status string  `json:"status"`
+	Ended  Time    `json:"ended_at"`
+	Took   float64 `json:"took_seconds"`
 }
 
 // ForecastRow is a running execution and how long it will take.
 type ForecastRow struct {
-	Execution string   `json:"execution_id"`
-	Workflow  string   `json:"pipeline_id"`
-	Pipeline  string   `json:"pipeline"`
-	Started   Time     `json:"started_at"`
-	Expected  *float64 `json:"expected_seconds,omitempty"`
-	Maximum   *float64 `json:"max_seconds,omitempty"`
-	Elapsed   float64  `json:"elapsed_seconds"`
-	ETA       *float64 `json:"eta_seconds" doc:"How long it still takes, from the newest completed executions of its pipeline; null: there are none."`
-	Forecast  string   `json:"forecast" enum:"breached,late,in_time,unknown" doc:"breached: it takes longer than promised already. late: it will, by its estimate. in_time: it will not. unknown: there is no estimate yet."`
+	Execution string `json:"execution_id"`
+	Promise
+	Started  Time     `json:"started_at"`
+	Elapsed  float64  `json:"elapsed_seconds"`
+	ETA      *float64 `json:"eta_seconds" doc:"How long it still takes, from the newest completed executions of its pipeline; null: there are none."`
+	Forecast string   `json:"forecast" enum:"breached,late,in_time,unknown" doc:"breached: it takes longer than promised already. late: it will, by its estimate. in_time: it will not. unknown: there is no estimate yet."`
 }
 
 // AskPromises says which executions are counted.
@@ -92,13 +102,13 @@ func (s *server) promises(ctx context.Context, in *AskPromises) (*answer[Promise
 
 // promised sums the executions with an SLA that ended.
 func (s *server) promised(ctx context.Context, in *AskPromises, from, to time.Time, out *Promises) error {
-	sums, err := s.o.Store.UsageIn(ctx, store.UsageOfPromises, store.DaysFrom(from), store.DaysFrom(to), mostCounts+1)
+	sums, all, err := s.sums(ctx, store.UsageOfPromises, store.DaysFrom(from), store.DaysFrom(to))
 	if err != nil {
 		return err
 	}
-	out.Complete = len(sums) <= mostCounts
+	out.Complete = all
 	at := map[store.PromiseGroup]int{}
-	for _, u := range sums[:min(len(sums), mostCounts)] {
+	for _, u := range sums {
 		g, err := store.ReadPromises(u.ID)
 		if err != nil {
 			return err
@@ -114,7 +124,7 @@ func (s *server) promised(ctx context.Context, in *AskPromises, from, to time.Ti
 		if !there {
 			n = len(out.Pipelines)
 			at[key] = n
-			out.Pipelines = append(out.Pipelines, PromisedRow{Workflow: g.Workflow, Expected: promisedSeconds(g.Expected), Maximum: promisedSeconds(g.Maximum)})
+			out.Pipelines = append(out.Pipelines, PromisedRow{Promise: promiseOf(g.Workflow, "", float64(g.Expected)/1e6, float64(g.Maximum)/1e6)})
 		}
 		row := &out.Pipelines[n]
 		row.Pipeline = g.Pipeline
@@ -127,14 +137,6 @@ func (s *server) promised(ctx context.Context, in *AskPromises, from, to time.Ti
 		return cmp.Or(cmp.Compare(b.Breached, a.Breached), cmp.Compare(b.Ended, a.Ended), cmp.Compare(a.Pipeline, b.Pipeline))
 	})
 	return nil
-}
-
-func promisedSeconds(micros int64) *float64 {
-	if micros == 0 {
-		return nil
-	}
-	seconds := float64(micros) / 1e6
-	return &seconds
 }
 
 // breaches lists the newest executions that broke their SLA: of a time before the end that is doubled until it has enough.
@@ -157,8 +159,8 @@ func (s *server) breaches(ctx context.Context, in *AskPromises, from, to time.Ti
 				return err
 			}
 			if in.Pipeline == "" || b.Workflow == in.Pipeline {
-				found = append(found, BreachedRow{Execution: b.Execution, Workflow: b.Workflow, Pipeline: b.Pipeline, Status: b.Status.String(), Ended: resource.At(b.Ended),
-					Expected: promisedSeconds(b.Expected), Maximum: promisedSeconds(b.Maximum), Took: float64(b.Took) / 1e6})
+				found = append(found, BreachedRow{Execution: b.Execution, Promise: promiseOf(b.Workflow, b.Pipeline, float64(b.Expected)/1e6, float64(b.Maximum)/1e6),
+					Status: b.Status.String(), Ended: resource.At(b.Ended), Took: float64(b.Took) / 1e6})
 			}
 		}
 		slices.Reverse(found)
@@ -205,8 +207,8 @@ func (s *server) forecasts(ctx context.Context, in *AskPromises, out *Promises) 
 		x := &with[i]
 		sla := slas[x.ID]
 		p := s.o.Estimates.Progress(x, &x.Progress)
-		f := ForecastRow{Execution: x.ID, Workflow: x.Workflow, Pipeline: x.Pipeline, Started: resource.At(x.Started), ETA: p.ETA, Elapsed: max(0, time.Since(x.Started).Seconds()), Forecast: "unknown",
-			Expected: promisedSeconds(int64(sla.ExpectedSeconds * 1e6)), Maximum: promisedSeconds(int64(sla.MaxSeconds * 1e6))}
+		f := ForecastRow{Execution: x.ID, Promise: promiseOf(x.Workflow, x.Pipeline, sla.ExpectedSeconds, sla.MaxSeconds),
+			Started: resource.At(x.Started), ETA: p.ETA, Elapsed: max(0, time.Since(x.Started).Seconds()), Forecast: "unknown"}
 		limit := cmp.Or(sla.ExpectedSeconds, sla.MaxSeconds)
 		switch {
 		case x.Progress.Breached != "" || f.Elapsed > limit:

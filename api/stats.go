@@ -48,10 +48,20 @@ type AskStats struct {
 
 // Bounds of one request.
 const (
-	mostCounts  = 100_000
 	mostBuckets = 5_000
 	longestDays = 400
 )
+
+var mostCounts = 100_000 // sums; tests set it
+
+// sums are the first mostCounts sums of a kind whose ids are in a range. False: there are more.
+func (s *server) sums(ctx context.Context, kind, from, to string) ([]store.Used, bool, error) {
+	list, err := s.o.Store.UsageIn(ctx, kind, from, to, mostCounts+1)
+	if len(list) > mostCounts {
+		return list[:mostCounts], false, err
+	}
+	return list, true, err
+}
 
 func (s *server) stats(ctx context.Context, in *AskStats) (*answer[ExecutionStats], error) {
 	size, back := 24*time.Hour, 14
@@ -70,13 +80,13 @@ func (s *server) stats(ctx context.Context, in *AskStats) (*answer[ExecutionStat
 	if !from.Before(to) || to.Sub(from) > longestDays*24*time.Hour {
 		return nil, stepwell.Invalid("counts are kept for 400 days", "from has to be before to, by 400 days at most")
 	}
-	sums, err := s.o.Store.UsageIn(ctx, store.UsageOfEnds, store.EndsFrom(from), store.EndsFrom(to), mostCounts+1)
+	sums, all, err := s.sums(ctx, store.UsageOfEnds, store.EndsFrom(from), store.EndsFrom(to))
 	if err != nil {
 		return nil, err
 	}
-	out := ExecutionStats{Bucket: in.Bucket, From: resource.At(from), To: resource.At(to), Complete: len(sums) <= mostCounts, Buckets: []EndedBucket{}}
+	out := ExecutionStats{Bucket: in.Bucket, From: resource.At(from), To: resource.At(to), Complete: all, Buckets: []EndedBucket{}}
 	at := map[string]int{}
-	for _, u := range sums[:min(len(sums), mostCounts)] {
+	for _, u := range sums {
 		g, err := store.ReadEnds(u.ID)
 		if err != nil {
 			return nil, err

@@ -2,6 +2,7 @@ package view
 
 import (
 	"encoding/csv"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -43,11 +44,19 @@ func WriteCosts(w io.Writer, c *api.Costs) error {
 		_, err := fmt.Fprintf(w, "%s more from executions that ended before costs were counted by step\n", costText(c.Earlier))
 		return err
 	}
+	cut := func() error {
+		told := CostsCut(c)
+		if told == "" {
+			return nil
+		}
+		_, err := fmt.Fprintln(w, told)
+		return err
+	}
 	if c.Total.Attempts == 0 {
 		if _, err := fmt.Fprintln(w, "no execution that ended in this time has cost anything; prices of models are settings, and actions give a cost"); err != nil {
 			return err
 		}
-		return earlier()
+		return errors.Join(cut(), earlier())
 	}
 	titles, cells := costCells(c.By)
 	numbers := func(r *api.CostRow) []string {
@@ -65,12 +74,18 @@ func WriteCosts(w io.Writer, c *api.Costs) error {
 	if err := writeRows(w, append(titles, "ATTEMPTS", "COST", "REPEATED", "RETRIES COST"), rows); err != nil {
 		return err
 	}
-	if c.Rest > 0 || !c.Complete {
-		if _, err := fmt.Fprintln(w, "there are more lines: raise --limit, or ask for less time"); err != nil {
-			return err
-		}
+	return errors.Join(cut(), earlier())
+}
+
+// CostsCut says what is missing from sums of costs; nothing: "".
+func CostsCut(c *api.Costs) string {
+	switch {
+	case !c.Complete:
+		return "not complete, the last days are missing: there are more sums than are read at once; ask for less time"
+	case c.Rest > 0:
+		return fmt.Sprintf("lines that are left out: %d; raise --limit, or ask for less time", c.Rest)
 	}
-	return earlier()
+	return ""
 }
 
 // WriteCostsCSV writes the rows as comma-separated values with a line of titles. A text that a spreadsheet would take for a formula

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -38,6 +39,9 @@ func (p *program) newCostsCommand() *cobra.Command {
 		case err != nil:
 			return err
 		case csv:
+			if told := view.CostsCut(c); told != "" {
+				fmt.Fprintln(p.err, told)
+			}
 			return view.WriteCostsCSV(p.out, c)
 		}
 		return r.show(c, func() error { return view.WriteCosts(p.out, c) })

@@ -2845,11 +2845,18 @@ export interface components {
             ended_at: string | null;
             /** @description It may have been deleted since. */
             execution_id: string;
-            /** Format: double */
+            /**
+             * Format: double
+             * @description settings.sla.expected_seconds
+             */
             expected_seconds?: number;
-            /** Format: double */
+            /**
+             * Format: double
+             * @description settings.sla.max_seconds
+             */
             max_seconds?: number;
             pipeline: string;
+            /** @description Empty for a pipeline that is not stored. */
             pipeline_id: string;
             status: string;
             /** Format: double */
@@ -3109,7 +3116,7 @@ export interface components {
         };
         Costs: {
             by: string[];
-            /** @description False: there are more sums than one request reads, and the last days are missing. Ask for less time. */
+            /** @description False: there are more sums than one request reads, and the last days are missing, of rows and total or of earlier_cost. Ask for less time. */
             complete: boolean;
             /**
              * Format: date-time
@@ -3895,16 +3902,23 @@ export interface components {
              */
             eta_seconds: number | null;
             execution_id: string;
-            /** Format: double */
+            /**
+             * Format: double
+             * @description settings.sla.expected_seconds
+             */
             expected_seconds?: number;
             /**
              * @description breached: it takes longer than promised already. late: it will, by its estimate. in_time: it will not. unknown: there is no estimate yet.
              * @enum {string}
              */
             forecast: "breached" | "late" | "in_time" | "unknown";
-            /** Format: double */
+            /**
+             * Format: double
+             * @description settings.sla.max_seconds
+             */
             max_seconds?: number;
             pipeline: string;
+            /** @description Empty for a pipeline that is not stored. */
             pipeline_id: string;
             /** Format: date-time */
             started_at: string | null;

@@ -28,12 +28,14 @@ export function Costs({ days }: { days: number }) {
     ask(["day", "pipeline", "project", "step"], days, 5000).then((c) => {
       const lines = c.rows.map((r) => [(r.day ?? "").slice(0, 10), r.pipeline_id ?? "", r.pipeline ?? "", r.project ?? "", r.step_id ?? "", r.attempts, r.cost, r.repeated_attempts, r.repeated_cost])
       save([csvOf(["day", "pipeline_id", "pipeline", "project", "step", "attempts", "cost", "repeated_attempts", "repeated_cost"], lines)], `costs-${days}-days.csv`, "text/csv")
-      if (c.more_rows > 0 || !c.complete) complain(new Error(`The file has the first ${formatCount(c.rows.length)} lines. Ask for less time for the others.`))
+      if (!c.complete) complain(new Error("The file is not complete: there are more sums than are read at once, and the last days are missing. Choose less time."))
+      else if (c.more_rows > 0) complain(new Error(`The file has the first ${formatCount(c.rows.length)} lines. Choose less time for the others.`))
     }, complain)
   }
   return (
-    <Loaded of={byDay} lines={6}>{(d) => d.total.attempts === 0 ? <None earlier={d.earlier_cost} /> : (
+    <Loaded of={byDay} lines={6}>{(d) => d.total.attempts === 0 ? <None of={d} /> : (
       <>
+        {!d.complete && <Cut />}
         <div className="tiles">
           <div className="tile"><b>{shown(d.total.cost)}</b><span>cost</span></div>
           <div className="tile"><b>{shown(d.total.repeated_cost)}</b><span>of it retries</span></div>
@@ -62,10 +64,13 @@ export function Costs({ days }: { days: number }) {
 
 const share = (r: Row) => `${((100 * money(r.repeated_cost)) / Math.max(1e-9, money(r.cost))).toFixed(1)} %`
 
-function None({ earlier }: { earlier: string }) {
+const Cut = () => <p className="note" data-kind="warn">These sums are not complete: there are more than are read at once, and the last days are missing. Choose less time.</p>
+
+function None({ of: { earlier_cost: earlier, complete } }: { of: Schemas["Costs"] }) {
   return (
     <div className="empty">
       <h2>Nothing that ended in this time has cost anything</h2>
+      {!complete && <Cut />}
       {money(earlier) > 0
         ? <p>{shown(earlier)} was spent before costs were counted by step and project.</p>
         : <p>Costs are those of language models by the prices of the settings, or what an action says that an attempt cost.</p>}
@@ -123,7 +128,7 @@ function Table({ of: c, by }: { of: Schemas["Costs"]; by: By }) {
           ))}
         </tbody>
       </table>
-      {(c.more_rows > 0 || !c.complete) && <p className="quiet">{c.complete ? `${formatCount(c.more_rows)} rows more cost less than these.` : "There are more sums than are read here: choose less time."}</p>}
+      {c.more_rows > 0 && <p className="quiet">{formatCount(c.more_rows)} rows more cost less than these.</p>}
     </div>
   )
 }
