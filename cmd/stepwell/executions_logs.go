@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,9 +22,27 @@ import (
 // logFlags are the flags of `executions logs`.
 type logFlags struct {
 	api.ListLogs
-	level  choice
-	since  time.Duration
-	follow bool
+	level        choice
+	since, until moment
+	attempt      string
+	follow       bool
+}
+
+// moment is a flag: a time, or how long ago it was. Empty: none.
+type moment string
+
+func (m moment) at(flag string, now time.Time) (time.Time, error) {
+	if m == "" {
+		return time.Time{}, nil
+	}
+	if ago, err := time.ParseDuration(string(m)); err == nil && ago > 0 {
+		return now.Add(-ago), nil
+	}
+	at, err := time.Parse(time.RFC3339Nano, string(m))
+	if err != nil {
+		return at, stepwell.Invalid("such as 10m, or 2026-11-29T08:00:00Z", "%s: %q is no time, and not how long ago it was", flag, stepwell.Clip(string(m), 40))
+	}
+	return at, nil
 }
 
 func (p *program) newLogsCommand() *cobra.Command {
@@ -36,6 +56,14 @@ func (p *program) newLogsCommand() *cobra.Command {
 		if f.Tail < 0 || f.Tail > 10_000 {
 			return stepwell.Invalid("give a number from 0 to 10000", "tail: %d is out of range", f.Tail)
 		}
+		switch {
+		case f.attempt != "" && f.Step == "":
+			return stepwell.Invalid("say of which step: --step KEY", "--attempt is given without --step")
+		case f.attempt != "" && f.since+f.until != "":
+			return stepwell.Invalid("leave out one of them", "--attempt has a time of its own, beside --since or --until")
+		case f.follow && f.attempt+string(f.until) != "":
+			return stepwell.Invalid("leave out one of them", "--follow goes on to the end, --attempt and --until do not")
+		}
 		c.lasts = f.follow
 		return nil
 	}
@@ -43,7 +71,9 @@ func (p *program) newLogsCommand() *cobra.Command {
 	flags.StringVar(&f.Step, "step", "", "only lines of the step with this `key`")
 	flags.Var(&f.level, "level", "lines of this level and above")
 	flags.IntVar(&f.Tail, "tail", 0, "only the last so many lines")
-	flags.DurationVar(&f.since, "since", 0, "only lines of the last so long, such as 10m")
+	flags.StringVar((*string)(&f.since), "since", "", "only lines from this `time` on: 2026-11-29T08:00:00Z, or so long ago, such as 10m")
+	flags.StringVar((*string)(&f.until), "until", "", "only lines before this `time`, given as with --since")
+	flags.StringVar(&f.attempt, "attempt", "", "only lines of this attempt of --step, by its `number`; of one that waited and went on, 2.2 is what came after")
 	flags.BoolVarP(&f.follow, "follow", "f", false, "continue until the execution has ended")
 	return cmd
 }
@@ -53,16 +83,27 @@ func (p *program) logs(ctx context.Context, server *client.Client, c *connection
 	if f.level.value != "debug" { // the lowest
 		f.Level = f.level.value
 	}
-	if f.since > 0 {
-		f.Since = time.Now().Add(-f.since)
+	now := time.Now()
+	var err error
+	if f.Since, err = f.since.at("--since", now); err != nil {
+		return err
+	}
+	if f.Until, err = f.until.at("--until", now); err != nil {
+		return err
 	}
 	if f.Step != "" {
 		if err := knownStep(ctx, server, f.ID, f.Step); err != nil {
 			return err
 		}
 	}
+	begun := true
+	if f.attempt != "" {
+		if begun, err = f.during(ctx, server); err != nil {
+			return err
+		}
+	}
 	last := int64(0)
-	for more := true; more; {
+	for more := begun; more; {
 		page, err := server.Logs(ctx, f.ListLogs)
 		if err != nil {
 			return err
@@ -78,7 +119,7 @@ func (p *program) logs(ctx context.Context, server *client.Client, c *connection
 	if !f.follow && last == 0 {
 		x, err := server.Execution(ctx, f.ID)
 		if err == nil {
-			_, err = fmt.Fprintln(p.err, view.NoLogs(x, f.Step+f.Level != "" || f.since > 0))
+			_, err = fmt.Fprintln(p.err, view.NoLogs(x, f.Step+f.Level+string(f.since+f.until) != ""))
 		}
 		return err
 	}
@@ -87,6 +128,40 @@ func (p *program) logs(ctx context.Context, server *client.Client, c *connection
 	}
 	o := client.StreamOptions{Step: f.Step, Level: f.Level, Since: feed.Cursor{Log: last}.String()}
 	return follow(ctx, server, f.ID, o, func(m *client.StreamMessage) (ended bool, err error) { return p.followed(m, c.output.value) })
+}
+
+// during sets the time to that in which the attempt ran. False: it has not begun. The numbers that lines have themselves are others where
+// attempts did not count, or the step was restarted.
+func (f *logFlags) during(ctx context.Context, server *client.Client) (bool, error) {
+	number, part, _ := strings.Cut(f.attempt, ".")
+	n, err := strconv.Atoi(number)
+	nth, err2 := strconv.Atoi(cmp.Or(part, "1"))
+	if err != nil || err2 != nil || n < 1 || nth < 1 {
+		return false, stepwell.Invalid("such as 2, or 2.2", "--attempt: %q is no number of an attempt", stepwell.Clip(f.attempt, 40))
+	}
+	in := api.ListAttempts{ExecutionPath: f.ExecutionPath, Step: f.Step, Limit: 1000}
+	for {
+		page, err := server.Attempts(ctx, in)
+		if err != nil {
+			return false, err
+		}
+		for i := range page.Attempts {
+			a := &page.Attempts[i]
+			if a.Number == n {
+				nth--
+			}
+			if a.Number != n || nth > 0 {
+				continue
+			}
+			if f.Since = a.Started.Time; !a.Ended.IsZero() {
+				f.Until = a.Ended.Add(time.Millisecond) // they are told in milliseconds
+			}
+			return !f.Since.IsZero(), nil
+		}
+		if in.Cursor = page.Next; page.Next == "" {
+			return false, notFound("`stepwell executions show "+f.ID+"` shows how many there were", "the step %q has no attempt %s", f.Step, f.attempt)
+		}
+	}
 }
 
 // logLine writes one line.
