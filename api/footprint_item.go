@@ -44,7 +44,7 @@ const (
 	itemPatience = 5 * time.Second
 )
 
-// footprintItem reads an item from the file in which it stands: streams keep no items.
+// footprintItem reads an item from the file in which it stands, also in S3: streams keep no items. Paths are those that modules have recorded.
 func (f *fields) footprintItem(ctx context.Context, in *FindFootprintItem) (*answer[FootprintDocument], error) {
 	x, err := f.find(ctx, in.ID)
 	if err != nil {

@@ -2,10 +2,14 @@ package api_test
 
 import (
 	"fmt"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/johannesboyne/gofakes3"
+	"github.com/johannesboyne/gofakes3/backend/s3mem"
 
 	"github.com/stepwell/stepwell/api"
 )
@@ -119,4 +123,48 @@ steps:
 		}
 	}
 	r.do("viewer", "GET", "/api/v1/executions/"+x.ID+"/footprints/item", nil).is(400)
+}
+
+// TestFootprintItemInS3: an item that a stream has written to S3, or read there, is read with the credentials that the streams have.
+func TestFootprintItemInS3(t *testing.T) {
+	backend := s3mem.New()
+	good(t, backend.CreateBucket("data"))
+	service := httptest.NewServer(gofakes3.New(backend).Server())
+	t.Cleanup(service.Close)
+	t.Setenv("AWS_ENDPOINT_URL_S3", service.URL)
+	t.Setenv("AWS_ACCESS_KEY_ID", "key")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
+	r := newRig(t)
+	dir := t.TempDir()
+	in := filepath.Join(dir, "in.ndjson")
+	good(t, os.WriteFile(in, []byte(`{"id":"a","collection":"c","n":1,"bbox":[1,2,3,4]}`+"\n"+`{"id":"b","collection":"c","n":"text","bbox":[1,2,3,4]}`+"\n"), 0o600))
+	copied := r.finished("name: up\nsteps:\n  - {id: read, module: stream.read, config: {path: " + in + "}}\n  - {id: write, module: stream.write, depends_on: [read], config: {path: s3://data/in.ndjson}}\n")
+	x := r.finished(strings.NewReplacer("DIR", dir).Replace(`
+name: remote
+settings: {output_failures: DIR/failures.json}
+steps:
+  - {id: read, module: stream.read, config: {path: s3://data/in.ndjson}}
+  - {id: some, module: stream.filter, depends_on: [read], config: {when: "item.n + 1 > 0"}}
+  - {id: write, module: stream.write, depends_on: [some], config: {path: s3://data/out.ndjson}}
+`))
+	for _, want := range []struct {
+		execution, item, state, path string
+		line                         int64
+	}{
+		{copied.ID, "b", "completed", "s3://data/in.ndjson", 2},
+		{x.ID, "a", "completed", "s3://data/out.ndjson", 1},
+		{x.ID, "b", "failed", "s3://data/in.ndjson", 2},
+	} {
+		got, err := r.client("viewer").FootprintItem(t.Context(), api.FindFootprintItem{ExecutionPath: api.ExecutionPath{ID: want.execution}, Item: want.item, Collection: "c", State: want.state})
+		good(t, err)
+		if got.Path != want.path || got.Line != want.line || !strings.Contains(string(got.Item), `"id":"`+want.item+`"`) {
+			t.Errorf("%+v: %+v", want, got)
+		}
+	}
+	service.Close()
+	got, err := r.client("viewer").FootprintItem(t.Context(), api.FindFootprintItem{ExecutionPath: api.ExecutionPath{ID: x.ID}, Item: "a", Collection: "c"})
+	good(t, err)
+	if got.Item != nil || len(got.Places) == 0 || got.Places[0].Path != "s3://data/out.ndjson" {
+		t.Errorf("%+v", got)
+	}
 }

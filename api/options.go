@@ -127,7 +127,7 @@ type Options struct {
 	StreamFailures func(ctx context.Context, pipeline, execution string) iter.Seq2[json.RawMessage, error]
 	// Footprints gives where the items of the streams of an execution are (stream.Footprints). Defaults to none.
 	Footprints func(ctx context.Context, pipeline, execution string, q FootprintQuery) (*FootprintPage, error)
-	// FindItem reads a local file for an item of 1 MiB at most and says in which line it begins (files.Places.Find); line 0: it may be in
+	// FindItem reads a local file, or an object in S3, for an item of 1 MiB at most and says in which line it begins (files.Places.Find); line 0: it may be in
 	// any. Defaults to none.
 	FindItem func(ctx context.Context, path, id, collection string, line int64) (json.RawMessage, int64, error)
 	// Queues say how the queues of steps are. Defaults to none.

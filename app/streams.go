@@ -94,7 +94,7 @@ func (a *App) Footprints(ctx context.Context, pipeline, execution string, q api.
 // maxShownItem bounds an item that is shown.
 const maxShownItem = 1 << 20
 
-// FindItem reads a local file for an item (files.Places.Find), if it is one that this server may read.
+// FindItem reads a local file that this server may read, or an object in S3 with its credentials, for an item (files.Places.Find).
 func (a *App) FindItem(ctx context.Context, path, id, collection string, line int64) (json.RawMessage, int64, error) {
 	return a.places.Find(ctx, path, files.Sought{ID: id, Collection: collection, Line: line, MaxBytes: maxShownItem})
 }

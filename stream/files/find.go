@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/minio/minio-go/v7"
+
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/item"
 )
@@ -21,23 +23,19 @@ type Sought struct {
 // errEnds ends the reading of a file.
 var errEnds = errors.New("it has been found")
 
-// Find reads a local file for the first row with the id, and the collection where both have one, and says in which line it
-// begins (of Parquet: its number). The time is bounded by the context. The error is CodeNotFound when no row is it, and
-// CodeInvalid for a path that is not on this machine.
+// mostFetched bounds a Parquet file in S3, which is fetched whole to be read.
+const mostFetched = 64 << 20
+
+// Find reads a local file, or an object in S3, for the first row with the id, and the collection where both have one, and says in which line it
+// begins (of Parquet: its number). The time is bounded by the context. The error is CodeNotFound when no row is it,
+// CodeInvalid for a URL, and CodeLimit for a Parquet file in S3 of more than 64 MiB.
 func (p *Places) Find(ctx context.Context, path string, q Sought) (found json.RawMessage, line int64, err error) {
-	if isS3(path) || isWeb(path) {
-		return nil, 0, stepwell.Invalid("", "%s is not on this machine", shown(path))
-	}
-	if p.admit != nil {
-		if err := p.admit(path); err != nil {
-			return nil, 0, err
-		}
-	}
-	if about, err := os.Stat(path); err == nil && !about.Mode().IsRegular() { // what is not there is told below
-		return nil, 0, stepwell.Invalid("", "%s is no file: reading it might wait for ever", shown(path))
+	shape := Shape{Format: formatAuto, MaxItem: q.MaxBytes}
+	if err := p.seekable(ctx, path, shape); err != nil {
+		return nil, 0, err
 	}
 	rows, long := 0, 0
-	err = p.Each(ctx, path, Shape{Format: "auto", MaxItem: q.MaxBytes}, nil, func(r Row) error {
+	err = p.Each(ctx, path, shape, nil, func(r Row) error {
 		rows++
 		switch {
 		case stepwell.CodeOf(r.Err) == stepwell.CodeLimit:
@@ -66,6 +64,39 @@ func (p *Places) Find(ctx context.Context, path string, q Sought) (found json.Ra
 		return nil, 0, &stepwell.Error{Code: stepwell.CodeNotFound, Message: fmt.Sprintf("line %d of %s has another item now", q.Line, path)}
 	}
 	return nil, 0, &stepwell.Error{Code: stepwell.CodeNotFound, Message: fmt.Sprintf("none of the %d items in %s is it", rows, path)}
+}
+
+// seekable refuses files that reading would take too much of.
+func (p *Places) seekable(ctx context.Context, path string, shape Shape) error {
+	switch {
+	case isWeb(path):
+		return stepwell.Invalid("", "%s is behind a URL, which is not asked for one item", shown(path))
+	case isS3(path):
+		if shape.complete(path).Format != formatParquet {
+			return nil
+		}
+		client, bucket, key, err := p.bucketOf(path)
+		if err != nil {
+			return about(path, err)
+		}
+		stat, err := client.StatObject(ctx, bucket, key, minio.StatObjectOptions{})
+		switch {
+		case err != nil:
+			return about(path, s3Error(err))
+		case stat.Size > mostFetched:
+			return stepwell.Errorf(stepwell.CodeLimit, "", "%s has %d bytes: Parquet in S3 is fetched whole, which is not done for more than %d", path, stat.Size, mostFetched)
+		}
+		return nil
+	}
+	if p.admit != nil {
+		if err := p.admit(path); err != nil {
+			return err
+		}
+	}
+	if about, err := os.Stat(path); err == nil && !about.Mode().IsRegular() { // what is not there is told when it is read
+		return stepwell.Invalid("", "%s is no file: reading it might wait for ever", shown(path))
+	}
+	return nil
 }
 
 func (q *Sought) is(v *item.Value) bool {

@@ -1,10 +1,12 @@
 package files
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stepwell/stepwell"
 )
@@ -35,7 +37,7 @@ func TestFind(t *testing.T) {
 		{list, Sought{ID: "y"}, `{"id":"y","assets":{"b":{}}}`, 1},
 		{list, Sought{ID: "z"}, "none of the 2 items in ", 0},
 		{filepath.Join(dir, "absent.json"), Sought{ID: "z"}, "absent.json", 0},
-		{"s3://bucket/a.ndjson", Sought{ID: "z"}, "is not on this machine", 0},
+		{"https://example.org/a.ndjson", Sought{ID: "z"}, "is behind a URL", 0},
 	} {
 		c.q.MaxBytes = 200
 		got, line, err := New(Options{}).Find(t.Context(), c.path, c.q)
@@ -49,5 +51,35 @@ func TestFind(t *testing.T) {
 	denied := New(Options{Admit: func(string) error { return &stepwell.Error{Code: stepwell.CodeDenied} }})
 	if _, _, err := denied.Find(t.Context(), lines, Sought{ID: "a"}); stepwell.CodeOf(err) != stepwell.CodeDenied {
 		t.Error(err)
+	}
+}
+
+// TestFindInS3 finds an item in an object, by the client with which objects are written.
+func TestFindInS3(t *testing.T) {
+	p, server := bucket(t)
+	plain := New(Options{S3: S3Options{Endpoint: server.URL, Anonymous: true}}) // the stand-in keeps the signatures of parts
+	upload := func(key, text string) string {
+		to := "s3://data/" + key
+		if err := plain.Publish(t.Context(), put(t, t.TempDir(), "up", text), to); err != nil {
+			t.Fatal(err)
+		}
+		return to
+	}
+	lines := upload("a.ndjson", `{"id":"a","n":1}`+"\n"+`{"id":"b","n":2}`+"\n")
+	got, line, err := p.Find(t.Context(), lines, Sought{ID: "b", MaxBytes: 100})
+	if err != nil || string(got) != `{"id":"b","n":2}` || line != 2 {
+		t.Errorf("%s in line %d, %v", got, line, err)
+	}
+	big := upload("big.parquet", strings.Repeat("x", mostFetched+1))
+	for path, code := range map[string]stepwell.Code{lines: stepwell.CodeNotFound, big: stepwell.CodeLimit, "s3://data/none.ndjson": stepwell.CodeNotFound, "s3://data/none.parquet": stepwell.CodeNotFound, "s3:///x": stepwell.CodeInvalid} {
+		if got, _, err := p.Find(t.Context(), path, Sought{ID: "z", MaxBytes: 100}); got != nil || stepwell.CodeOf(err) != code || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s: %s, %v", path, got, err)
+		}
+	}
+	server.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if _, _, err := p.Find(ctx, lines, Sought{ID: "a", MaxBytes: 100}); err == nil {
+		t.Error("found in a service that is down")
 	}
 }
