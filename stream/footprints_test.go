@@ -14,8 +14,9 @@ import (
 	"github.com/stepwell/stepwell/stream/streamtest"
 )
 
-// printed runs a source with boxes, of which b fails, and gives what its footprints say.
-func printed(t *testing.T, dir, execution string, settings map[string]any, fails func(id string) bool, q stream.FootprintQuery, items ...string) []string {
+// printed runs a source with boxes into a sink, of which some fail, and gives what its footprints say. A sink that goes on from what it has
+// kept is the same one in each run of an execution.
+func printed(t *testing.T, dir, execution string, sink *streamtest.Collector, settings map[string]any, fails func(id string) bool, q stream.FootprintQuery, items ...string) []string {
 	t.Helper()
 	got := streamtest.Run(t.Context(), t, streamtest.Segment{Checkpoints: dir, Execution: execution, Settings: settings,
 		Modules: []stream.Module{streamtest.Source("read", items...), streamtest.Modifier("check", true, func(_ context.Context, it *stream.Item) (*stream.Item, error) {
@@ -23,7 +24,7 @@ func printed(t *testing.T, dir, execution string, settings map[string]any, fails
 				return nil, errors.New("it fails")
 			}
 			return it, nil
-		}), streamtest.Collect("keep").Module()},
+		}), sink.Module()},
 		Steps: streamtest.Chain("read", nil, "check", nil, "keep", nil)})
 	if got.Err != nil {
 		t.Fatal(got.Err)
@@ -55,7 +56,7 @@ func TestFootprints(t *testing.T) {
 	for _, settings := range []map[string]any{nil, {"checkpoint": false}} {
 		dir := t.TempDir()
 		want := []string{"[1 2 3 4] failed=false c/a", "[179 -1 -179 1] failed=true /b true", "[-10 -10 -9 -9] failed=false /7"}
-		if diff := cmp.Diff(want, printed(t, dir, "x", settings, b, all, boxed...)); diff != "" {
+		if diff := cmp.Diff(want, printed(t, dir, "x", streamtest.Collect("keep"), settings, b, all, boxed...)); diff != "" {
 			t.Error(settings, diff)
 		}
 		page := all
@@ -86,15 +87,18 @@ func TestFootprints(t *testing.T) {
 
 // A restart in place repeats what has failed: an item is there once, as it is in the end. Another execution has its own items.
 func TestFootprintsOfLaterRuns(t *testing.T) {
-	dir, all := t.TempDir(), stream.FootprintQuery{Names: true, Most: 100}
+	dir, all, sink := t.TempDir(), stream.FootprintQuery{Names: true, Most: 100}, streamtest.Collect("keep")
 	never := func(string) bool { return false }
-	printed(t, dir, "x", nil, func(id string) bool { return id == "b" }, all, boxed...)
+	printed(t, dir, "x", sink, nil, func(id string) bool { return id == "b" }, all, boxed...)
 	want := []string{"[1 2 3 4] failed=false c/a", "[179 -1 -179 1] failed=false /b", "[-10 -10 -9 -9] failed=false /7"}
-	if diff := cmp.Diff(want, printed(t, dir, "x", nil, never, all, boxed...)); diff != "" {
+	if diff := cmp.Diff(want, printed(t, dir, "x", sink, nil, never, all, boxed...)); diff != "" {
 		t.Error(diff)
 	}
+	if kept := sink.Items(); len(kept) != len(boxed) {
+		t.Errorf("the sink has %v: what was done is not repeated", kept)
+	}
 	more := append(boxed, `{"id":"new","bbox":[0,0,1,1]}`)
-	if diff := cmp.Diff(append(slices.Clone(want), "[0 0 1 1] failed=false /new"), printed(t, dir, "later", nil, never, all, more...)); diff != "" {
+	if diff := cmp.Diff(append(slices.Clone(want), "[0 0 1 1] failed=false /new"), printed(t, dir, "later", streamtest.Collect("keep"), nil, never, all, more...)); diff != "" {
 		t.Error(diff)
 	}
 	if diff := cmp.Diff(want, footprints(t, dir, "x", all)); diff != "" {
