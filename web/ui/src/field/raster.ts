@@ -211,7 +211,7 @@ export function paintPixels(out: Uint32Array, width: number, height: number, { l
       let x1 = Math.max(x0 + size, (((spans ? spans.rest[i]! : xs[i]! + ws[i]!) - v.x) * v.sx) | 0)
       let y1 = Math.max(y0 + size, ((ys[i]! + hs[i]! - v.y) * v.sy) | 0)
       if (x1 <= 0 || y1 <= 0 || x0 >= width || y0 >= height) continue
-      // What is in the picture at all has its least size there, also at the edge.
+      // A step that is partly in view keeps its least size, also at the left and upper edge.
       if (x0 < 0) {
         x0 = 0
         if (x1 < size) x1 = size

@@ -70,7 +70,7 @@ function Graph({ nodes, now, expanded, chosen, onToggle, onOpen, onFan }: Props)
   const at = nodes.findIndex((n) => n.id === chosen || (chosen !== undefined && names.get(n.index)?.step_id === chosen))
   const { mask, states } = selection
   const near = useMemo(() => (mask && field.steps ? around(mask, field.steps) : undefined), [mask, field.steps])
-  // What has no step yet, and everything before the steps are there, can only be told by its states.
+  // A node without a step is dimmed by its states; so are all nodes until the steps have been read.
   const dim = useMemo(() => (near || states ? Uint8Array.from(nodes, (n) => ((near && n.index >= 0 ? near[n.index] : !states || states.some((s) => n.states[s] || n.status === s)) ? 0 : 1)) : undefined), [nodes, near, states?.join()])
   const drawn = useMemo(() => ({ layout: scene.layout, status: scene.steps.status, first: scene.steps.first, edges: scene.steps.edges, dim }), [scene, dim])
   const frames = useMemo(() => new Set(scene.layout.frames), [scene])

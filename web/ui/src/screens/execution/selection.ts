@@ -1,4 +1,4 @@
-// What is selected of an execution's steps: one text in the address, for the pictures, the table, the chips and the keys alike.
+// The selection of steps of an execution: one text in the address, which graph, waterfall, fan, table, chips and keys share.
 import { useEffect, useMemo, useRef, useState } from "react"
 import { Problem } from "../../api/client"
 import { decode } from "../../field/columns"
