@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stepwell/stepwell/tooltest"
 )
 
 // bombs are templates that would take all memory or time without a budget. million is a list
@@ -120,12 +122,12 @@ func TestBudget(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			start := cpuTime()
+			start := tooltest.CPUTime()
 			template, err := Parse(source)
 			if err == nil {
 				_, err = template.Eval(scope, Limits{})
 			}
-			took := cpuTime() - start
+			took := tooltest.CPUTime() - start
 			if testing.Verbose() {
 				t.Logf("%v", took)
 			}

@@ -1,6 +1,7 @@
 package conformance_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -162,6 +163,7 @@ func number(c *action.Call, name string) float64 {
 // judge runs the checks on a command.
 func judge(t *testing.T, o conformance.Options) {
 	t.Helper()
+	o.Patience = cmp.Or(o.Patience, 5*time.Minute) // what comes at all is right, also late on a busy machine
 	o.Each = func(x conformance.Result) {
 		if !x.Passed {
 			t.Errorf("%s (%s): %s\n%s", x.Check, x.About, strings.Join(x.Wrong, "; "), x.Printed)

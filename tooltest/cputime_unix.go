@@ -1,14 +1,14 @@
 //go:build unix
 
-package expr
+package tooltest
 
 import (
 	"syscall"
 	"time"
 )
 
-// cpuTime is this process's CPU time so far: unlike the clock it excludes other processes on a busy machine.
-func cpuTime() time.Duration {
+// CPUTime is this process's CPU time so far: unlike the clock it excludes other processes on a busy machine.
+func CPUTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
 		panic(err)
