@@ -62,7 +62,7 @@ func operations() []operation {
 		{"execution.logs.histogram", "GET", prefix + "/executions/{execution_id}/logs/histogram", viewer, 0, "Counts the log lines of an execution by level, over its whole log"},
 		{"execution.stream", "GET", prefix + "/executions/{execution_id}/logs/stream", viewer, streams, "Streams log lines and statuses over a WebSocket"},
 		{"execution.events", "GET", prefix + "/executions/{execution_id}/events", viewer, streams, "Streams log lines and statuses as server-sent events"},
-		{"stream", "GET", prefix + "/stream", viewer, streams, "Streams what changes in the lists of executions, approvals, schedules and workers as server-sent events"},
+		{"stream", "GET", prefix + "/stream", viewer, streams, "Streams what changes in the lists of executions, approvals, schedules and workers, and in the progress of projects, as server-sent events"},
 		{"search", "GET", prefix + "/search", viewer, 0, "Finds pipelines, executions by the beginning of their id, schedules, projects and steps"},
 		{"execution.history", "GET", prefix + "/executions/{execution_id}/history", viewer, 0, "Lists what happened to the steps: queued, started, completed …"},
 		{"execution.graph", "GET", prefix + "/executions/{execution_id}/graph", viewer, 0, "Shows an execution as a graph of few nodes with the states of the steps behind them"},

@@ -75,7 +75,7 @@ func Projects(list *project.Projects) Kind {
 }
 
 func (k *projects) serve(s *server) {
-	k.server = s
+	k.server, s.moving = s, k.list.Moving
 	k.kindOf.serve(s)
 	one := s.named("project_id")
 	k.usage("project.usage", store.UsageOfProject)

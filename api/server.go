@@ -9,12 +9,14 @@
 package api
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"net/http"
 	"reflect"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
@@ -37,10 +39,11 @@ type server struct {
 	slots  slots           // for requests that are served
 	waits  slots           // for requests that wait for the end of an execution
 	site   access.Site
-	names  map[reflect.Type]string              // of schemas that are not named by their type
-	admits map[string]func(*http.Request) error // checks a public operation before its body is read
-	most   map[string]int64                     // bytes of the largest body of an operation, where it is not Options.MaxBody
-	ids    map[string]*huma.Schema              // of path parameters that are no usual id or name
+	moving func(ctx context.Context, within time.Duration, limit int) ([]ProjectProgress, error) // projects that change; nil: there are none
+	names  map[reflect.Type]string                                                               // of schemas that are not named by their type
+	admits map[string]func(*http.Request) error                                                  // checks a public operation before its body is read
+	most   map[string]int64                                                                      // bytes of the largest body of an operation, where it is not Options.MaxBody
+	ids    map[string]*huma.Schema                                                               // of path parameters that are no usual id or name
 	bodies *body.Memory
 	slas   slas
 	parts  []func() // give the operations in todo their code, each some of them

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -22,13 +23,14 @@ const mostUnfinished = 500
 func (s *server) stream() {
 	if s.local == nil {
 		s.o.Feed.Board().Serve(s.executionRow, feed.List{Kind: "executions", Read: s.executionRows}, feed.List{Kind: "approvals", Read: s.approvalRows, Drops: true},
-			feed.List{Kind: "schedules", Read: s.scheduleRows, Drops: true}, feed.List{Kind: "workers", Read: s.workerRows, Drops: true})
+			feed.List{Kind: "schedules", Read: s.scheduleRows, Drops: true}, feed.List{Kind: "workers", Read: s.workerRows, Drops: true},
+			feed.List{Kind: "projects", Read: s.projectRows, Drops: true})
 	}
 	handle(s, "stream", func(_ context.Context, _ *boardInput) (*streamed, error) {
 		hello := func(resumed bool) any { return boardHello{Version: s.o.Version, Resumed: resumed} }
 		return &streamed{s.passOn(live.Board(s.o.Feed.Board(), hello, live.Options{Fail: s.refuse}))}, nil
 	}, func(op *huma.Operation) {
-		op.Description = "Each event's data is a message {type, seq, data}. hello comes first, with data {version, resumed}: version is the server's; unless resumed is true, read the lists first. Then executions, approvals, schedules and workers, each at most four times a second, with data {rows, removed, reload}: rows are those of the lists that are new or have changed (of an execution that has not ended, duration_ms is null), removed the ids of those that have left the list, and with reload there were more: read the list again. The id of an event is its seq: a client that comes back with Last-Event-ID goes on behind it."
+		op.Description = "Each event's data is a message {type, seq, data}. hello comes first, with data {version, resumed}: version is the server's; unless resumed is true, read the lists first. Then executions, approvals, schedules, workers and projects, each at most four times a second, with data {rows, removed, reload}: rows are those of the lists that are new or have changed (of an execution that has not ended, duration_ms is null; of projects their progress, while they have not finished and change), removed the ids of those that have left the list, and with reload there were more: read the list again. The id of an event is its seq: a client that comes back with Last-Event-ID goes on behind it."
 		op.Responses["200"] = &huma.Response{Description: "The stream", Content: map[string]*huma.MediaType{"text/event-stream": {Schema: &huma.Schema{Type: "string"}}}}
 	})
 }
@@ -110,6 +112,28 @@ func (s *server) scheduleRows(ctx context.Context) ([]feed.Row, error) {
 	for i := range list {
 		s.mask(&list[i])
 		out = append(out, rowOf(list[i].ID, &list[i], nil))
+	}
+	return out, nil
+}
+
+// Which projects are told of.
+const (
+	mostMoving = 500
+	movingFor  = 10 * time.Minute // since the last change
+)
+
+// projectRows are the progress of projects that have not finished. One that finishes, is deleted or rests leaves the list.
+func (s *server) projectRows(ctx context.Context) ([]feed.Row, error) {
+	if s.moving == nil {
+		return nil, nil
+	}
+	list, err := s.moving(ctx, movingFor, mostMoving)
+	if err != nil {
+		return nil, err
+	}
+	var out []feed.Row
+	for i := range list {
+		out = append(out, rowOf(list[i].Project, list[i], nil))
 	}
 	return out, nil
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"net/http"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -81,6 +82,14 @@ func TestListStream(t *testing.T) {
 	job := r.do("editor", "POST", "/api/v1/scheduler/jobs", map[string]any{"name": "seen", "schedule": map[string]any{"type": "manual"},
 		"callback": map[string]any{"type": "action", "action_type": "util.noop"}}).is(201).object()["job_id"].(string)
 	next("the schedule", func(m *told) bool { return m.has("schedules", "job_id", job) })
+	r.do("editor", "POST", "/api/v1/projects", map[string]any{"id": "geo", "name": "Geo"}).is(201)
+	r.do("editor", "PUT", "/api/v1/projects/geo/total", map[string]any{"total": 3}).is(200)
+	moved := next("the progress of a project", func(m *told) bool { return m.has("projects", "project_id", "geo") && m.Data.Rows[0]["total"] == 3.0 })
+	if shown := r.do("viewer", "GET", "/api/v1/projects/geo/progress", nil).object(); !reflect.DeepEqual(moved.Data.Rows[0], shown) {
+		t.Errorf("the stream has %v, the project %v", moved.Data.Rows[0], shown)
+	}
+	r.do("operator", "POST", "/api/v1/projects/geo/items", map[string]any{"done": 3}).is(200)
+	next("the end of a project", func(m *told) bool { return m.Type == "projects" && strings.Join(m.Data.Removed, " ") == "geo" })
 	asked := r.begin(asking, nil)
 	m := next("the question", func(m *told) bool { return m.has("approvals", "execution_id", asked) })
 	id := ""

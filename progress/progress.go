@@ -242,6 +242,19 @@ func (t *Tracker) Read(ctx context.Context, project string) (Progress, error) {
 	return t.of(&store.ProgressResult{ProjectProgress: list[0]}), nil
 }
 
+// Moving gives projects that have not finished and have changed within a time, from the store, at most limit of them.
+func (t *Tracker) Moving(ctx context.Context, within time.Duration, limit int) ([]Progress, error) {
+	list, err := t.o.Store.OpenProgress(ctx, t.o.Now().Add(-within), "", limit)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]Progress, len(list))
+	for i := range list {
+		out[i] = t.of(&store.ProgressResult{ProjectProgress: list[i]})
+	}
+	return out, nil
+}
+
 // Event is the event of the finish of a project, with the counts as they are now; nil if it has not finished.
 func (t *Tracker) Event(ctx context.Context, project string) (*store.ProjectEvent, error) {
 	list, err := t.o.Store.Progress(ctx, []string{project})

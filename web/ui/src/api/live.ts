@@ -28,6 +28,7 @@ const stale: Record<string, string[]> = {
   approvals: ["approvals"],
   schedules: ["schedules", "fires"],
   workers: ["workers"],
+  projects: ["projects"],
 }
 const all = [...new Set(Object.values(stale).flat()), "partitions"] // whose page reads them at a pace of its own
 

@@ -25,3 +25,15 @@ test("progress alone asks for nothing; new rows, removed ones and a reload do", 
   expect(patch(queries, "approvals", { removed: ["x"] })).toBe(true)
   expect(patch(queries, "executions", { reload: true })).toBe(true)
 })
+
+test("the progress of projects is replaced where it is shown; a project that is told of for the first time, or no longer, makes lists stale", () => {
+  const queries = new QueryClient()
+  queries.setQueryData(["progress", "geo"], { project_id: "geo", done: 1 })
+  expect(patch(queries, "projects", { rows: [{ project_id: "geo", done: 2 }, { project_id: "elsewhere", done: 1 }] })).toBe(true)
+  expect(queries.getQueryData(["progress", "geo"])).toEqual({ project_id: "geo", done: 2 })
+  expect(queries.getQueryData(["progress", "elsewhere"])).toBeUndefined()
+  expect(patch(queries, "projects", { rows: [{ project_id: "geo", done: 3 }] })).toBe(false)
+  expect(queries.getQueryState(["progress", "geo"])?.isInvalidated).toBe(false)
+  expect(patch(queries, "projects", { rows: [], removed: ["geo"] })).toBe(true)
+  expect(queries.getQueryState(["progress", "geo"])?.isInvalidated).toBe(true)
+})

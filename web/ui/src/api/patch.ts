@@ -21,11 +21,27 @@ export function patchList(rows: Record<string, unknown>[], changed: Map<unknown,
   return rows.some((row) => changed.has(row[id])) ? rows.map((row) => (changed.has(row[id]) ? { ...row, ...changed.get(row[id]) } : row)) : rows
 }
 
+// patchProgress puts the progress of projects into the cache. A project that is told of for the first time may be new to a list; one that
+// is no longer told of has finished, rests or was deleted.
+function patchProgress(queries: QueryClient, change: Change): boolean {
+  for (const row of change.rows ?? []) {
+    if (queries.getQueryData(["progress", row.project_id]) !== undefined) queries.setQueryData(["progress", row.project_id], row)
+  }
+  for (const id of change.removed ?? []) void queries.invalidateQueries({ queryKey: ["progress", id], exact: true })
+  if (change.reload) void queries.invalidateQueries({ queryKey: ["progress"] })
+  const fresh = (change.rows ?? []).filter((row) => !known.has(`project ${String(row.project_id)}`))
+  if (known.size > mostKnown) known.clear()
+  for (const row of fresh) known.set(`project ${String(row.project_id)}`, "")
+  for (const id of change.removed ?? []) known.delete(`project ${id}`)
+  return Boolean(change.reload) || fresh.length > 0 || (change.removed?.length ?? 0) > 0
+}
+
 /**
  * patch puts a change into all cached lists. It says whether they must be read again: for rows that have left, and for executions that are
  * new or have another status, which a list may ask for. Progress alone asks for nothing.
  */
 export function patch(queries: QueryClient, kind: string, change: Change): boolean {
+  if (kind === "projects") return patchProgress(queries, change)
   const list = lists[kind]
   if (!list) return false
   const changed = new Map((change.rows ?? []).map((row) => [row[list.id], row]))
