@@ -17,7 +17,8 @@ func Record(ctx context.Context, c *client.Client, id string, streams func(actio
 	if err != nil {
 		return nil, err
 	}
-	r := &scenario.Recording{ID: x.ID, Pipeline: x.Pipeline, File: x.Pipeline + ".yaml", Status: x.Status, Created: x.Created.Time, Params: x.Params, Outputs: x.Result}
+	r := &scenario.Recording{ID: x.ID, Pipeline: x.Pipeline, File: x.Pipeline + ".yaml", Status: x.Status, Created: x.Created.Time, Started: x.Started.Time, Ended: x.Completed.Time, Priority: x.Priority,
+		Params: x.Params, Outputs: x.Result}
 	at := map[string]int{}
 	for filter := (api.ListSteps{ExecutionPath: api.ExecutionPath{ID: x.ID}, Outputs: true, Limit: 1000}); ; {
 		page, err := c.Steps(ctx, filter)
@@ -28,7 +29,7 @@ func Record(ctx context.Context, c *client.Client, id string, streams func(actio
 			s := &page.Steps[i]
 			at[s.ID] = len(r.Steps)
 			one := scenario.RecordedStep{Key: s.ID, Action: s.Action, Status: s.Status, Attempts: s.Attempt, Params: s.Params, Outputs: s.Outputs,
-				Started: s.Started.Time, Ended: s.Completed.Time, Items: s.Items != nil || streams(s.Action), Cost: int64(s.Cost)}
+				Queued: s.Queued.Time, Started: s.Started.Time, Ended: s.Completed.Time, Items: s.Items != nil || streams(s.Action), Cost: int64(s.Cost)}
 			if s.Error != nil {
 				one.Code, one.Error = string(s.Error.Code), s.Error.Message
 			}

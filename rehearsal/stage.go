@@ -280,7 +280,7 @@ func (p *performance) replay(ctx context.Context) (*Answer, error) {
 		return &Answer{Problems: problems}, nil
 	}
 	how := scenario.ReplayOptions{Is: definition.Expand(is, actions), Fails: p.r.Fails}
-	past := &scenario.Backtest{Groups: []scenario.BacktestGroup{}, Failures: []scenario.BacktestError{}}
+	past := &scenario.Backtest{Limit: how.Is.Settings.Concurrency, Groups: []scenario.BacktestGroup{}, Failures: []scenario.BacktestError{}}
 	for _, one := range p.r.Recorded {
 		out, err := p.replayed(ctx, runner, actions, one, how)
 		switch {

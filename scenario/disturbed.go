@@ -17,9 +17,11 @@ import (
 
 // How is how the execution of a test is disturbed. The zero value: not at all.
 type How struct {
-	Seed  uint64
-	Fault func(sim.Passage) sim.Fate
-	Trace func(*sim.Trace)
+	Seed uint64
+	// Workers is how many attempts run at once (sim.Options).
+	Workers int
+	Fault   func(sim.Passage) sim.Fate
+	Trace   func(*sim.Trace)
 	// Calm is what came of the undisturbed execution: attempts are told the numbers that they had there.
 	Calm *Played
 	// Store opens the database (sim.Options). Defaults to one in memory.

@@ -27,7 +27,8 @@ type mock struct {
 type outcome struct {
 	outcomeKeys
 	pos     spec.Pos
-	outputs *spec.Node // nil: none
+	outputs *spec.Node     // nil: none
+	given   map[string]any // outputs that were recorded, instead: they have no templates, and were checked
 	when    *expr.Template
 	until   time.Time // of a wait
 	checked sync.Map  // actions whose outputs these could be
@@ -237,6 +238,8 @@ func (o *outcome) play(a *sim.Attempt, repeated bool, scope expr.Scope) (*sim.Ou
 		out.Err = action.Defer(o.Defer, errors.New("put back by the mock"))
 	case o.Wait != nil && !(o.Wait.Again && repeated && len(a.State) > 0):
 		out.Err = o.wait(a)
+	case o.given != nil:
+		out.Outputs = o.given
 	case o.outputs != nil:
 		v, at, err := valueOf(o.outputs, scope)
 		if err != nil {

@@ -18,7 +18,8 @@ import (
 // Recording is an execution that a test is made of. Its texts and values have no secrets any more.
 type Recording struct {
 	ID, Pipeline, File, Status string
-	Created                    time.Time
+	Created, Started, Ended    time.Time
+	Priority                   int
 	Params, Outputs            json.RawMessage
 	Cancelled                  string // the reason; "": it was not
 	CancelledAt                time.Time
@@ -31,6 +32,7 @@ type RecordedStep struct {
 	Attempts            int
 	Params, Outputs     json.RawMessage
 	Code, Error         string
+	Queued              time.Time // for the last attempt, as Started
 	Started, Ended      time.Time
 	Tries               []Try    // attempts that failed before the last one
 	Spawned             []string // keys of steps that it has added
@@ -54,7 +56,6 @@ func (r *Recording) WriteTest(w io.Writer, actions *action.Registry) error {
 	if len(r.Params) > 0 && string(r.Params) != "null" && string(r.Params) != "{}" {
 		fmt.Fprintf(b, "params: %s\n", r.Params)
 	}
-	var when []string
 	streams := false
 	mocks := &bytes.Buffer{}
 	around := r.around()
@@ -64,9 +65,6 @@ func (r *Recording) WriteTest(w io.Writer, actions *action.Registry) error {
 		act, effect := s.Action, spec.AnyEffect
 		if about, ok := actions.Spec(act); ok {
 			act, effect = about.Name, about.Effect
-		}
-		if entry := s.answered(act); entry != "" {
-			when = append(when, entry)
 		}
 		if list := s.outcomes(r); effect != spec.NoEffect && act != reportAction && len(list) > 0 && !around[s.Key] {
 			fmt.Fprintf(mocks, "  %s:\n    - %s\n", quoted(s.Key), strings.Join(list, "\n    - "))
@@ -78,11 +76,8 @@ func (r *Recording) WriteTest(w io.Writer, actions *action.Registry) error {
 	if mocks.Len() > 0 {
 		fmt.Fprintf(b, "mock:\n%s", mocks)
 	}
-	if r.Cancelled != "" {
-		when = append(when, fmt.Sprintf("{after: %s, cancel: %s}", r.CancelledAt.Sub(r.Created).Round(time.Millisecond), quoted(r.Cancelled)))
-	}
 	fmt.Fprintf(b, "tests:\n  - name: as in execution %s\n", r.ID)
-	if len(when) > 0 {
+	if when := r.when(actions); len(when) > 0 {
 		fmt.Fprintf(b, "    when:\n      - %s\n", strings.Join(when, "\n      - "))
 	}
 	fmt.Fprintf(b, "    expect:\n      status: %s\n", r.Status)
@@ -97,6 +92,23 @@ func (r *Recording) WriteTest(w io.Writer, actions *action.Registry) error {
 	}
 	_, err := w.Write(b.Bytes())
 	return err
+}
+
+// when are the entries of what happened from outside.
+func (r *Recording) when(actions *action.Registry) (list []string) {
+	for i := range r.Steps {
+		s, act := &r.Steps[i], r.Steps[i].Action
+		if about, ok := actions.Spec(act); ok {
+			act = about.Name
+		}
+		if entry := s.answered(act); entry != "" {
+			list = append(list, entry)
+		}
+	}
+	if r.Cancelled != "" {
+		list = append(list, fmt.Sprintf("{after: %s, cancel: %s}", r.CancelledAt.Sub(r.Created).Round(time.Millisecond), quoted(r.Cancelled)))
+	}
+	return list
 }
 
 // around are the steps that have iterations. Those of groups have no action; ids may have dots.

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -51,13 +52,17 @@ type Replayed struct {
 	Assumed int `json:"assumed"`
 	// Same says that nothing changes: all steps, the status and the outputs are the same.
 	Same bool `json:"same"`
+
+	seat   seat
+	queued time.Duration // before it started then
 }
 
 // Ending is what came of an execution.
 type Ending struct {
 	Status   string        `json:"status"`
 	Failure  string        `json:"failure,omitempty"`
-	Duration time.Duration `json:"duration_ns"`
+	Duration time.Duration `json:"duration_ns" doc:"From its start to its end: as it was recorded, or as it would be."`
+	Waited   time.Duration `json:"waited_ns" doc:"How long steps waited for a worker, together."`
 	Cost     int64         `json:"cost" doc:"In the unit of an execution's cost, of the steps that are known."`
 }
 
@@ -65,6 +70,10 @@ type Ending struct {
 type ReplayOptions struct {
 	Was, Is *definition.Definition // checked and expanded: the execution's own, and the other one
 	Fails   bool                   // steps of which nothing is known fail; else they complete without outputs
+	// Workers is how many steps ran at once where the execution was recorded; that many more as have been seen. Defaults to 8.
+	Workers int
+	// NowWorkers is how many run at once now. Defaults to what ran then.
+	NowWorkers int
 }
 
 // Replay plays a recorded execution with its own definition and with another one. Outcomes go by step key and attempt, and never by
@@ -78,22 +87,27 @@ func (o *Runner) Replay(ctx context.Context, r *Recording, how ReplayOptions) (*
 	}
 	secrets := map[string]string{}
 	for _, d := range []*definition.Definition{how.Was, how.Is} {
-		if err := namesOfSecrets(d, secrets); err != nil {
+		if err := o.namesOfSecrets(d, secrets); err != nil {
 			return nil, err
 		}
 	}
-	was, then, err := o.replay(ctx, r, how.Was, secrets, true, nil)
+	workers := max(cmp.Or(how.Workers, usualWorkers), r.atOnce())
+	was, then, err := o.replay(ctx, r, how.Was, secrets, workers, true, nil)
 	if err != nil {
 		return nil, fmt.Errorf("the execution as it was: %w", err)
 	}
 	if err := was.equals(r); err != nil {
 		return nil, err
 	}
-	is, now, err := o.replay(ctx, r, how.Is, secrets, how.Fails, then)
+	is, now, err := o.replay(ctx, r, how.Is, secrets, cmp.Or(how.NowWorkers, workers), how.Fails, then)
 	if err != nil {
 		return nil, err
 	}
 	c := &pair{r: r, was: was, is: is, unknown: now.unmocked, verdicts: map[string][]string{}, out: &Replayed{ID: r.ID}}
+	c.out.seat = seat{key: is.Execution.Concurrency, priority: r.Priority, created: r.Created}
+	if r.Started.After(r.Created) {
+		c.out.queued = r.Started.Sub(r.Created)
+	}
 	return c.compare(), nil
 }
 
@@ -102,14 +116,32 @@ var secretName = regexp.MustCompile(`\bsecrets\s*(?:\.\s*([A-Za-z_]\w*)|\[\s*\\?
 
 // namesOfSecrets adds the names of the secrets that a definition may read, each with a value of its own that stands for the one
 // that nobody may know.
-func namesOfSecrets(d *definition.Definition, to map[string]string) error {
-	raw, err := definition.Encode(d)
-	for _, m := range secretName.FindAllSubmatch(raw, -1) {
-		name := string(m[1]) + string(m[2])
+func (o *Runner) namesOfSecrets(d *definition.Definition, to map[string]string) error {
+	names, known := o.secrets[d]
+	if !known {
+		raw, err := definition.Encode(d)
+		if err != nil {
+			return err
+		}
+		for _, m := range secretName.FindAllSubmatch(raw, -1) {
+			names = append(names, string(m[1])+string(m[2]))
+		}
+		if len(o.secrets) >= maxKnown {
+			clear(o.secrets)
+		}
+		o.secrets[d] = names
+	}
+	for _, name := range names {
 		to[name] = hidden + "secrets." + name
 	}
-	return err
+	return nil
 }
+
+// maxKnown bounds the definitions of which a runner remembers something.
+const maxKnown = 64
+
+// usualWorkers is how many steps run at once where nobody says it.
+const usualWorkers = 8
 
 // hidden stands for a value that was redacted; what follows it says which one.
 const hidden = "***"
@@ -118,12 +150,12 @@ const hidden = "***"
 var which = regexp.MustCompile(`\*\*\*(?:secrets|params)\.\w+`)
 
 // replay plays a recording with a definition.
-func (o *Runner) replay(ctx context.Context, r *Recording, d *definition.Definition, secrets map[string]string, fails bool, own *tape) (*Played, *tape, error) {
+func (o *Runner) replay(ctx context.Context, r *Recording, d *definition.Definition, secrets map[string]string, workers int, fails bool, own *tape) (*Played, *tape, error) {
 	t, err := r.test(d, o.o.Actions, secrets, fails, own)
 	if err != nil {
 		return nil, nil, err
 	}
-	p, err := o.Play(ctx, t, How{Seed: o.o.Seed})
+	p, err := o.Play(ctx, t, How{Seed: o.o.Seed, Workers: workers})
 	return p, t.tape, err
 }
 
@@ -364,6 +396,11 @@ func restsOn(s *plan.Step, depth int32, uncertain []bool) bool {
 // end compares what came of the executions.
 func (c *pair) end() {
 	c.out.Was, c.out.Is = c.ending(c.was), c.ending(c.is)
+	if recorded := c.r.Ended.Sub(c.r.Started); !c.r.Started.IsZero() && recorded > 0 {
+		c.out.Is.Duration = predicted(recorded, c.out.Was.Duration, c.out.Is.Duration)
+		c.out.Was.Duration, c.out.Was.Waited = recorded, c.r.waited()
+	}
+	c.out.seat.lasts = c.out.Is.Duration
 	c.out.Outputs = reflect.DeepEqual(c.was.Outputs, c.is.Outputs)
 	same := c.out.Outputs && c.was.Execution.Status == c.is.Execution.Status
 	for i := range c.out.Steps {
@@ -377,7 +414,7 @@ func (c *pair) end() {
 }
 
 func (c *pair) ending(p *Played) Ending {
-	e := Ending{Status: p.Execution.Status.String()}
+	e := Ending{Status: p.Execution.Status.String(), Waited: p.waited()}
 	if f := p.Execution.Failure; f != nil {
 		e.Failure = f.Message
 	}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/stepwell/stepwell/definition"
 )
 
 // WriteText writes what would come of an execution, for people.
@@ -51,6 +53,9 @@ func (r *Replayed) outcome() string {
 		text += ", outputs differ"
 	}
 	text += fmt.Sprintf(", %s → %s", seconds(r.Was.Duration), seconds(r.Is.Duration))
+	if told(r.Was.Waited) || told(r.Is.Waited) {
+		text += fmt.Sprintf(", waiting for workers %s → %s", seconds(r.Was.Waited), seconds(r.Is.Waited))
+	}
 	if r.Was.Cost != 0 || r.Is.Cost != 0 {
 		text += fmt.Sprintf(", cost %s → %s", money(r.Was.Cost), money(r.Is.Cost))
 	}
@@ -59,6 +64,9 @@ func (r *Replayed) outcome() string {
 	}
 	return text
 }
+
+// told reports whether a time of waiting is worth a word: less is what dispatching takes.
+func told(d time.Duration) bool { return d >= 100*time.Millisecond }
 
 func seconds(d time.Duration) string { return d.Round(time.Millisecond).String() }
 
@@ -117,7 +125,11 @@ type Backtest struct {
 	Was      Spread          `json:"was"`
 	Is       Spread          `json:"is"`
 
-	was, is []time.Duration
+	// Limit is settings.concurrency of the other definition; nil: it has none.
+	Limit *definition.Concurrency `json:"-"`
+
+	was, is, queued []time.Duration
+	seats           []*seat
 }
 
 // BacktestGroup are executions that change in the same way.
@@ -135,9 +147,12 @@ type BacktestError struct {
 
 // Spread is how long executions take, and what they cost together.
 type Spread struct {
-	P50  time.Duration `json:"p50_ns"`
-	P95  time.Duration `json:"p95_ns"`
-	Cost int64         `json:"cost"`
+	P50       time.Duration `json:"p50_ns"`
+	P95       time.Duration `json:"p95_ns"`
+	QueuedP50 time.Duration `json:"queued_p50_ns" doc:"From the creation of an execution to its start: the wait for a slot of its concurrency key."`
+	QueuedP95 time.Duration `json:"queued_p95_ns"`
+	Refused   int           `json:"refused" doc:"Executions for which no slot is free, and that do not wait for one (on_conflict: skip)."`
+	Cost      int64         `json:"cost"`
 }
 
 const maxExamples = 5
@@ -146,6 +161,7 @@ const maxExamples = 5
 func (b *Backtest) Add(r *Replayed) {
 	b.Executions++
 	b.was, b.is = append(b.was, r.Was.Duration), append(b.is, r.Is.Duration)
+	b.queued, b.seats = append(b.queued, r.queued), append(b.seats, &r.seat)
 	b.Was.Cost, b.Is.Cost = b.Was.Cost+r.Was.Cost, b.Is.Cost+r.Is.Cost
 	switch {
 	case r.Same:
@@ -218,6 +234,15 @@ func (r *Replayed) changes() (list []string) {
 func (b *Backtest) Finish() {
 	b.Was.P50, b.Was.P95 = quantiles(b.was)
 	b.Is.P50, b.Is.P95 = quantiles(b.is)
+	b.Was.QueuedP50, b.Was.QueuedP95 = quantiles(b.queued)
+	seated(b.seats, b.Limit)
+	queued := make([]time.Duration, len(b.seats))
+	for i, s := range b.seats {
+		if queued[i] = s.queued; s.refused {
+			b.Is.Refused++
+		}
+	}
+	b.Is.QueuedP50, b.Is.QueuedP95 = quantiles(queued)
 	slices.SortStableFunc(b.Groups, func(x, y BacktestGroup) int { return y.Executions - x.Executions })
 }
 
@@ -250,6 +275,12 @@ func (b *Backtest) WriteText(w io.Writer) error {
 	}
 	if b.Executions > 0 {
 		fmt.Fprintf(&out, "duration p50 %s → %s, p95 %s → %s", seconds(b.Was.P50), seconds(b.Is.P50), seconds(b.Was.P95), seconds(b.Is.P95))
+		if told(b.Was.QueuedP95) || told(b.Is.QueuedP95) {
+			fmt.Fprintf(&out, "; queued p50 %s → %s, p95 %s → %s", seconds(b.Was.QueuedP50), seconds(b.Is.QueuedP50), seconds(b.Was.QueuedP95), seconds(b.Is.QueuedP95))
+		}
+		if b.Is.Refused > 0 {
+			fmt.Fprintf(&out, "; %d find no slot", b.Is.Refused)
+		}
 		if b.Was.Cost != 0 || b.Is.Cost != 0 {
 			fmt.Fprintf(&out, "; cost %s → %s", money(b.Was.Cost), money(b.Is.Cost))
 		}

@@ -21,17 +21,20 @@ import (
 type replayFlags struct {
 	with    string
 	unknown choice
+	flags   *pflag.FlagSet
 }
 
-func (f *replayFlags) add(flags *pflag.FlagSet) {
+func (f *replayFlags) add(p *program, flags *pflag.FlagSet) {
+	f.flags = flags
 	flags.StringVar(&f.with, "with", "", "`file` of the definition to play with")
 	f.unknown = choice{"empty", []string{"empty", "fail"}}
+	flags.IntVar(&p.settings.workers, "workers", usualWorkers(), "how many steps run at once now, which durations depend on; if it is not given, as many as then")
 	flags.Var(&f.unknown, "unknown", "what becomes of steps that did not run then: they complete without outputs, or fail")
 }
 
 func (p *program) newReplayCommand() *cobra.Command {
 	var f replayFlags
-	c := &connection{here: true, newest: newestExecution, own: f.add}
+	c := &connection{here: true, newest: newestExecution, own: func(flags *pflag.FlagSet) { f.add(p, flags) }}
 	cmd := p.askingOver(c, "replay ID", "Show what would come of an execution with another definition", func(ctx context.Context, r *request) error {
 		play, done, err := p.player(&f)
 		if err != nil {
@@ -45,7 +48,7 @@ func (p *program) newReplayCommand() *cobra.Command {
 		return r.show(out, func() error { return out.WriteText(p.out) })
 	})
 	cmd.Long = "Play an execution that has ended with the definition in a file, in memory and in no time. Steps get the\n" +
-		"outcomes that they had, by their keys; steps whose actions change nothing outside run. What nobody can know\n" +
+		"outcomes and the durations that they had, by their keys; steps whose actions change nothing outside run. What nobody can know\n" +
 		"is told: a step that would be called with other params is assumed to end as it did, and a step that did not\n" +
 		"run then is unknown.\n\nNothing outside is called, and the execution stays as it is."
 	cmd.Example = "  stepwell executions replay last --with nightly.yaml\n  stepwell executions replay 01a2 --with nightly.yaml --unknown fail"
@@ -60,7 +63,7 @@ func (p *program) newBacktestCommand() *cobra.Command {
 	var last int
 	var since string
 	c := &connection{here: true, own: func(flags *pflag.FlagSet) {
-		f.add(flags)
+		f.add(p, flags)
 		flags.IntVar(&last, "last", 200, "play the newest `n` executions that have ended")
 		flags.StringVar(&since, "since", "", "only those created since a `time`: 30d, 36h, or like 2026-11-01T00:00:00Z")
 	}}
@@ -132,7 +135,11 @@ func (p *program) player(f *replayFlags) (_ *player, done func(), err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	return &player{actions, runner, scenario.ReplayOptions{Is: d.def, Fails: f.unknown.value == "fail"}, map[string]*definition.Definition{}}, done, nil
+	how := scenario.ReplayOptions{Is: d.def, Fails: f.unknown.value == "fail", Workers: p.settings.workers}
+	if f.flags.Changed("workers") {
+		how.Workers, how.NowWorkers = usualWorkers(), p.settings.workers
+	}
+	return &player{actions, runner, how, map[string]*definition.Definition{}}, done, nil
 }
 
 func (p *player) replay(ctx context.Context, c *client.Client, id string) (*scenario.Replayed, error) {
@@ -158,7 +165,7 @@ func (p *player) replay(ctx context.Context, c *client.Client, id string) (*scen
 var ended = []string{"completed", "completed_with_failures", "failed", "cancelled", "timed_out"}
 
 func (p *player) backtest(ctx context.Context, c *client.Client, pipeline string, last int, since time.Time) (*scenario.Backtest, error) {
-	report := &scenario.Backtest{Groups: []scenario.BacktestGroup{}, Failures: []scenario.BacktestError{}}
+	report := &scenario.Backtest{Limit: p.how.Is.Settings.Concurrency, Groups: []scenario.BacktestGroup{}, Failures: []scenario.BacktestError{}}
 	filter := api.ListExecutions{Status: ended, Limit: min(last, 500)}
 	filter.Pipeline, filter.From = pipeline, since
 	for n := 0; ; {

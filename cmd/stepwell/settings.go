@@ -52,9 +52,12 @@ func settingFlag(f *pflag.FlagSet, name string) *pflag.Flag {
 func (s *commonFlags) addRun(f *pflag.FlagSet) {
 	s.addDB(f)
 	s.sync = choice{"full", []string{"full", "normal"}}
-	f.IntVar(&s.workers, "workers", max(8, 4*runtime.NumCPU()), "how many steps run at once")
+	f.IntVar(&s.workers, "workers", usualWorkers(), "how many steps run at once")
 	f.Var(&s.sync, "sync", "what a commit survives: full (loss of power) or normal (a crash of the process)")
 }
+
+// usualWorkers is how many steps run at once where no setting says it.
+func usualWorkers() int { return max(8, 4*runtime.NumCPU()) }
 
 func (s *commonFlags) addLenient(f *pflag.FlagSet) {
 	f.BoolVar(&s.lenient, "lenient", false, "unknown keys in a pipeline are warnings instead of errors")
