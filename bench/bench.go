@@ -73,6 +73,7 @@ var workloads = []struct {
 	{"plugin", 1, 100_000, 10_000, (*bench).plugin},
 	{"takeover", 1, 1_000, 100, (*bench).takeover}, {"runs", 1_000, 10_000_000, 1_000_000, (*bench).runs}, {"lessons", 1, 100_000, 1_000, (*bench).lessons},
 	{"field", 1, 900_000, 100_000, (*bench).field}, {"tests", 1, 10_000_000, 5_000, (*bench).tests},
+	{"replay", 1, 1_000_000, 10_000, (*bench).replay},
 }
 
 // Workloads are the names that Run knows.

@@ -46,6 +46,8 @@ func (p *program) newBenchCommand() *cobra.Command {
             then 1,000 pages follow another such execution, while its state is asked for
   tests     n tests of a pipeline of 11 rows, on all cores, compiling it included; then every single fault of the crash lab in
             a pipeline of 50 steps
+  replay    n executions of 12 steps are run, and played with another definition, as pipelines backtest does; then 200 of them, and
+            the step logs of all are folded, as doctor --upgrade does
 
 With --store postgres://… no-op steps have a second line: processor time, bytes, connections and, with pg_stat_statements, statements.
 
@@ -55,7 +57,7 @@ other work on the machine slows both; -o markdown gives the medians as a table.`
 		Args:      arguments(1, 1, "WORKLOAD"),
 		ValidArgs: bench.Workloads(),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if args[0] == "tests" { // as test and lab do
+			if args[0] == "tests" || args[0] == "replay" { // as test, lab and backtest do
 				p.moreGarbage()
 			}
 			o.Sync, o.Output, o.Format = sync.value, output.value, formats.value
@@ -63,7 +65,7 @@ other work on the machine slows both; -o markdown gives the medians as a table.`
 		},
 	}
 	f := cmd.Flags()
-	f.IntVar(&o.N, "n", 0, "size of the workload; defaults to 200, 100, 10000, 1000, 1000000, 1000000, 20, 1000, 10000, 100, 1000000, 1000, 100000 and 5000")
+	f.IntVar(&o.N, "n", 0, "size of the workload; defaults to 200, 100, 10000, 1000, 1000000, 1000000, 20, 1000, 10000, 100, 1000000, 1000, 100000, 5000 and 10000")
 	f.IntVar(&o.Runs, "runs", 5, "how often")
 	f.StringVar(&o.Store, "store", "", "database as sqlite:PATH or postgres://…, which keeps what is measured; defaults to a temporary one")
 	f.StringVar(&o.Queue, "queue", "memory:", "queue; memory: is the embedded one, or the `URL` of a Redis server in whose lists workers in other processes take the steps")

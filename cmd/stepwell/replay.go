@@ -9,10 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/stepwell/stepwell"
-	"github.com/stepwell/stepwell/action"
-	"github.com/stepwell/stepwell/api"
-	"github.com/stepwell/stepwell/api/client"
-	"github.com/stepwell/stepwell/definition"
+	"github.com/stepwell/stepwell/rehearsal"
 	"github.com/stepwell/stepwell/scenario"
 	"github.com/stepwell/stepwell/spec"
 )
@@ -36,12 +33,11 @@ func (p *program) newReplayCommand() *cobra.Command {
 	var f replayFlags
 	c := &connection{here: true, newest: newestExecution, own: func(flags *pflag.FlagSet) { f.add(p, flags) }}
 	cmd := p.askingOver(c, "replay ID", "Show what would come of an execution with another definition", func(ctx context.Context, r *request) error {
-		play, done, err := p.player(&f)
+		play, err := p.player(&f)
 		if err != nil {
 			return err
 		}
-		defer done()
-		out, err := play.replay(ctx, r.client, r.args[0])
+		out, err := play.Replay(ctx, r.client, r.args[0])
 		if err != nil {
 			return err
 		}
@@ -62,7 +58,7 @@ func (p *program) newBacktestCommand() *cobra.Command {
 	var f replayFlags
 	var last int
 	var since string
-	c := &connection{here: true, own: func(flags *pflag.FlagSet) {
+	c := &connection{here: true, lasts: true, own: func(flags *pflag.FlagSet) {
 		f.add(p, flags)
 		flags.IntVar(&last, "last", 200, "play the newest `n` executions that have ended")
 		flags.StringVar(&since, "since", "", "only those created since a `time`: 30d, 36h, or like 2026-11-01T00:00:00Z")
@@ -75,12 +71,11 @@ func (p *program) newBacktestCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		play, done, err := p.player(&f)
+		play, err := p.player(&f)
 		if err != nil {
 			return err
 		}
-		defer done()
-		report, err := play.backtest(ctx, r.client, r.args[0], last, from)
+		report, err := play.Backtest(ctx, r.client, r.args[0], last, from)
 		if err != nil {
 			return err
 		}
@@ -107,93 +102,28 @@ func sinceOf(text string, now time.Time) (time.Time, error) {
 	return now.Add(-ago), nil
 }
 
-// player plays executions again.
-type player struct {
-	actions *action.Registry
-	runner  *scenario.Runner
-	how     scenario.ReplayOptions
-	known   map[string]*definition.Definition // by their text: executions of one version share theirs
-}
-
-// player makes one. done deletes what it has written.
-func (p *program) player(f *replayFlags) (_ *player, done func(), err error) {
+// player plays executions with the definition in a file.
+func (p *program) player(f *replayFlags) (*rehearsal.Player, error) {
 	if f.with == "" {
-		return nil, nil, stepwell.Invalid("name the file with the changed definition: --with nightly.yaml", "--with is missing")
+		return nil, stepwell.Invalid("name the file with the changed definition: --with nightly.yaml", "--with is missing")
 	}
+	p.moreGarbage()
 	actions, err := p.registry()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	d, err := p.load(f.with, actions)
 	if err == nil {
 		err = d.problems.Err()
 	}
 	if err != nil {
-		return nil, nil, err
-	}
-	runner, done, err := p.testRunner(&testFlags{unmocked: &choice{value: "fail"}})
-	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	how := scenario.ReplayOptions{Is: d.def, Fails: f.unknown.value == "fail", Workers: p.settings.workers}
 	if f.flags.Changed("workers") {
 		how.Workers, how.NowWorkers = usualWorkers(), p.settings.workers
 	}
-	return &player{actions, runner, how, map[string]*definition.Definition{}}, done, nil
-}
-
-func (p *player) replay(ctx context.Context, c *client.Client, id string) (*scenario.Replayed, error) {
-	r, err := recorded(ctx, c, id, p.actions)
-	if err != nil {
-		return nil, err
-	}
-	body, err := c.Definition(ctx, r.ID)
-	if err != nil {
-		return nil, err
-	}
-	if p.known[string(body)] == nil {
-		if p.known[string(body)], err = definition.Decode(body); err != nil {
-			return nil, err
-		}
-	}
-	how := p.how
-	how.Was = p.known[string(body)]
-	return p.runner.Replay(ctx, r, how)
-}
-
-// ended are the statuses of executions that can be played again.
-var ended = []string{"completed", "completed_with_failures", "failed", "cancelled", "timed_out"}
-
-func (p *player) backtest(ctx context.Context, c *client.Client, pipeline string, last int, since time.Time) (*scenario.Backtest, error) {
-	report := &scenario.Backtest{Limit: p.how.Is.Settings.Concurrency, Groups: []scenario.BacktestGroup{}, Failures: []scenario.BacktestError{}}
-	filter := api.ListExecutions{Status: ended, Limit: min(last, 500)}
-	filter.Pipeline, filter.From = pipeline, since
-	for n := 0; ; {
-		page, err := c.Executions(ctx, filter)
-		if err != nil {
-			return nil, err
-		}
-		for i := range page.Executions {
-			if n++; n > last {
-				break
-			}
-			x, err := p.replay(ctx, c, page.Executions[i].ID)
-			switch {
-			case ctx.Err() != nil:
-				return nil, context.Cause(ctx)
-			case err != nil:
-				report.Fail(page.Executions[i].ID, err)
-			default:
-				report.Add(x)
-			}
-		}
-		if filter.Cursor = page.Next; page.Next == "" || n >= last {
-			break
-		}
-	}
-	if report.Executions+len(report.Failures) == 0 {
-		return nil, notFound("`stepwell executions list` shows the executions there are", "no execution of %q has ended", pipeline)
-	}
-	report.Finish()
-	return report, nil
+	return &rehearsal.Player{Actions: actions, How: how, Runner: func() (*scenario.Runner, func(), error) {
+		return p.testRunner(&testFlags{unmocked: &choice{value: "fail"}})
+	}}, nil
 }
