@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/definition"
@@ -59,8 +60,45 @@ func (ps *pipelines) keep(p *Pipeline) *Pipeline {
 }
 
 // Compiled keeps compiled definitions for several conductors that have one Catalog, so that what all of them run is compiled once. Its
-// zero value is ready; it may be used by many at once.
-type Compiled struct{ pipelines }
+// zero value is ready; it may be used by many at once. Definitions that are registered with one do not change afterwards.
+type Compiled struct {
+	pipelines
+	snapshots sync.Map // *definition.Definition → *snapshot
+	n         atomic.Int64
+}
+
+// snapshot is a definition as it is stored.
+type snapshot struct {
+	expanded *definition.Definition
+	body     []byte
+	hash     [32]byte
+}
+
+// snapshot makes the snapshot of a definition, or finds it.
+func (c *Compiled) snapshot(d *definition.Definition, catalog plan.Catalog) (*snapshot, error) {
+	if c != nil {
+		if s, ok := c.snapshots.Load(d); ok {
+			return s.(*snapshot), nil
+		}
+	}
+	s := &snapshot{expanded: definition.Expand(d, catalog)}
+	var err error
+	if s.body, err = definition.Encode(s.expanded); err != nil {
+		return nil, fmt.Errorf("snapshot of %s: %w", d.Name, err)
+	}
+	if len(s.body) > maxDefinition {
+		return nil, &stepwell.Error{Code: stepwell.CodeLimit, Message: fmt.Sprintf("%s is %d bytes, written out in full; the limit is %d MiB", d.Name, len(s.body), maxDefinition>>20)}
+	}
+	s.hash = sha256.Sum256(s.body)
+	if c != nil {
+		if c.n.Add(1) > maxPipelines {
+			c.snapshots.Clear()
+			c.n.Store(0)
+		}
+		c.snapshots.Store(d, s)
+	}
+	return s, nil
+}
 
 // find is the compiled form of a snapshot that has the hash.
 func (c *Compiled) find(hash [32]byte) *Pipeline {
@@ -78,25 +116,21 @@ func (c *Compiled) add(p *Pipeline) {
 
 // Register compiles a checked definition and stores its snapshot, both at most once.
 func (c *Conductor) Register(ctx context.Context, d *definition.Definition) (*Pipeline, error) {
-	d = definition.Expand(d, c.o.Catalog)
-	body, err := definition.Encode(d)
+	made, err := c.o.Compiled.snapshot(d, c.o.Catalog)
 	if err != nil {
-		return nil, fmt.Errorf("snapshot of %s: %w", d.Name, err)
+		return nil, err
 	}
-	if len(body) > maxDefinition {
-		return nil, &stepwell.Error{Code: stepwell.CodeLimit, Message: fmt.Sprintf("%s is %d bytes, written out in full; the limit is %d MiB", d.Name, len(body), maxDefinition>>20)}
-	}
-	hash := sha256.Sum256(body)
+	hash := made.hash
 	if p := c.pipelines.lookup(hash); p != nil {
 		return p, nil
 	}
 	p := c.o.Compiled.find(hash)
 	if p == nil {
-		if p, err = c.compile(d, hash); err != nil {
+		if p, err = c.compile(made.expanded, hash); err != nil {
 			return nil, err
 		}
 	}
-	if err := c.o.Store.PutDefinition(ctx, hash[:], body); err != nil {
+	if err := c.o.Store.PutDefinition(ctx, hash[:], made.body); err != nil {
 		return nil, err
 	}
 	return c.pipelines.keep(p), nil

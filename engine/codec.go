@@ -85,6 +85,40 @@ func appendEvent(dst []byte, ev *Event, base int64) ([]byte, error) {
 		}
 		return append(dst, ']'), nil
 	}
+	if ev.Kind == Running && ev.plain() {
+		return appendRunning(dst, ev, base), nil
+	}
+	return appendObject(dst, ev, base)
+}
+
+// plain reports whether an event of an attempt that runs says nothing but that, in words that JSON writes as they are.
+func (ev *Event) plain() bool {
+	for i := range len(ev.Worker) {
+		if c := ev.Worker[i]; c < ' ' || c >= 0x7f || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
+			return false
+		}
+	}
+	return ev.Started != 0 && ev.Worker != "" && ev.Cost <= 0 && ev.Usage == (stepwell.Usage{}) && ev.Failure == nil && ev.Wait == nil && ev.Begin == nil &&
+		len(ev.Parts) == 0 && len(ev.Spawns) == 0 && len(ev.Seeds) == 0 && ev.Reason == "" && ev.Step == "" && ev.Member == 0 && ev.After == 0 &&
+		!ev.Partial && !ev.Permanent && !ev.Defer && !ev.FailedOnly && !ev.Fine
+}
+
+// appendRunning writes what appendObject would of an event that is plain: there is one for each attempt that lasts.
+func appendRunning(dst []byte, ev *Event, base int64) []byte {
+	dst = append(dst, `{"k":6`...)
+	if ev.Idx != 0 {
+		dst = strconv.AppendInt(append(dst, `,"i":`...), int64(ev.Idx), 10)
+	}
+	if ev.Epoch != 0 {
+		dst = strconv.AppendUint(append(dst, `,"p":`...), uint64(ev.Epoch), 10)
+	}
+	dst = strconv.AppendInt(append(dst, `,"d":`...), ev.At-base, 10)
+	dst = append(append(append(dst, `,"w":"`...), ev.Worker...), `","s":`...)
+	return append(strconv.AppendInt(dst, ev.Started-ev.At, 10), '}')
+}
+
+// appendObject writes an event of any kind but Done.
+func appendObject(dst []byte, ev *Event, base int64) ([]byte, error) {
 	w := wire{Event: *ev}
 	w.At, w.Cost = ev.At-base, max(ev.Cost, 0)
 	w.setOutputs(ev)

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
 	"github.com/stepwell/stepwell"
 )
 
@@ -159,4 +161,22 @@ func keep(b *Batch) *Batch {
 		b.Events[i].Kept = len(b.Events[i].Output) > 0
 	}
 	return b
+}
+
+// An attempt that runs is written as any other event would be, whatever else it says.
+func TestRunningIsWrittenAlike(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		ev := Event{Kind: Running, Idx: rapid.Int32().Draw(t, "idx"), Epoch: rapid.Uint32().Draw(t, "epoch"), At: rapid.Int64Range(0, 1<<50).Draw(t, "at"),
+			Worker: rapid.OneOf(rapid.String(), rapid.StringMatching(`[a-z0-9 "<&-]{0,9}`)).Draw(t, "worker")}
+		ev.Started = rapid.SampledFrom([]int64{0, ev.At, ev.At - 7}).Draw(t, "started")
+		ev.Cost, ev.Permanent = rapid.Int64Range(-1, 1).Draw(t, "cost"), rapid.Bool().Draw(t, "permanent")
+		if rapid.Bool().Draw(t, "usage") {
+			ev.AudioMillis = 3
+		}
+		got, err := appendEvent(nil, &ev, ev.At-5)
+		want, wrong := appendObject(nil, &ev, ev.At-5)
+		if err != nil || wrong != nil || string(got) != string(want) {
+			t.Errorf("%s, %v; want %s, %v", got, err, want, wrong)
+		}
+	})
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"sync"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/scenario"
@@ -42,6 +43,7 @@ const (
 
 // book keeps what has happened in one run, and which rules that breaks.
 type book struct {
+	records *records
 	pages   map[int64]*page
 	ids     map[string]bool // of executions whose creation is durable
 	signals map[string]int  // new ones that no commit has taken, by key
@@ -81,8 +83,8 @@ type (
 	}
 )
 
-func newBook() *book {
-	return &book{pages: map[int64]*page{}, ids: map[string]bool{}, signals: map[string]int{}, once: map[string]bool{}, broken: map[string]string{}}
+func newBook(rs *records) *book {
+	return &book{records: rs, pages: map[int64]*page{}, ids: map[string]bool{}, signals: map[string]int{}, once: map[string]bool{}, broken: map[string]string{}}
 }
 
 func (b *book) breaks(rule, format string, args ...any) {
@@ -196,6 +198,57 @@ type batch struct {
 	Q [][2]int32        `json:"q"`
 }
 
+// record is a batch that was read.
+type record struct {
+	at     int64
+	events []event
+	queued [][2]int32
+	err    error
+}
+
+// readRecord reads a batch.
+func readRecord(raw []byte) *record {
+	var log batch
+	if err := json.Unmarshal(raw, &log); err != nil {
+		return &record{err: err}
+	}
+	r := &record{at: log.T, queued: log.Q, events: make([]event, len(log.E))}
+	for i, raw := range log.E {
+		if err := r.events[i].read(raw); err != nil {
+			r.err = err
+		}
+	}
+	return r
+}
+
+// records remembers what batches say: those of runs of one test are mostly the same ones.
+type records struct {
+	mu    sync.RWMutex
+	known map[string]*record
+}
+
+// maxRecords bounds what is remembered.
+const maxRecords = 20_000
+
+func (rs *records) read(raw []byte) *record {
+	rs.mu.RLock()
+	r := rs.known[string(raw)]
+	rs.mu.RUnlock()
+	if r != nil {
+		return r
+	}
+	r = readRecord(raw)
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	if rs.known == nil {
+		rs.known = map[string]*record{}
+	}
+	if len(rs.known) < maxRecords {
+		rs.known[string(raw)] = r
+	}
+	return r
+}
+
 func (b *book) commit(c *store.Commit) {
 	p := b.page(c.Execution)
 	if c.Version != p.version+1 {
@@ -208,19 +261,13 @@ func (b *book) commit(c *store.Commit) {
 		}
 		p.boot = b.boots
 	}
-	var log batch
-	if err := json.Unmarshal(c.Log, &log); err != nil {
-		b.breaks(ruleFold, "version %d cannot be read: %v", c.Version, err)
+	log := b.records.read(c.Log)
+	if log.err != nil {
+		b.breaks(ruleFold, "version %d cannot be read: %v", c.Version, log.err)
 	}
-	p.times[log.T] = true
-	events := make([]event, len(log.E))
-	for i, raw := range log.E {
-		if err := events[i].read(raw); err != nil {
-			b.breaks(ruleFold, "version %d cannot be read: %v", c.Version, err)
-		}
-	}
-	b.events(p, events)
-	for _, run := range log.Q {
+	p.times[log.at] = true
+	b.events(p, log.events)
+	for _, run := range log.queued {
 		for i := range run[1] {
 			p.credit[run[0]+i]++
 		}

@@ -86,7 +86,7 @@ func (l *Lab) Life(ctx context.Context, t *scenario.Test, dir string) error {
 	if _, err := x.undisturbed(ctx); err != nil {
 		return err
 	}
-	b := newBook()
+	b := newBook(&records{})
 	for _, one := range before.Begun {
 		b.begun = append(b.begun, begun{one.Key, one.Epoch})
 	}
@@ -117,7 +117,7 @@ func (l *Lab) first(ctx context.Context, t *scenario.Test, dir string, s schedul
 	if err := os.MkdirAll(steps, 0o755); err != nil {
 		return err
 	}
-	b := newBook()
+	b := newBook(&records{})
 	got, err := l.runners[0].Play(ctx, t, scenario.How{Trace: b.trace, Fault: s.fate, Store: l.o.Store(dir), Folder: steps, Killed: func(outside []byte) error {
 		left := testimony{Outside: outside, Once: b.once}
 		for _, one := range b.begun {

@@ -111,6 +111,7 @@ type experiment struct {
 	calm     *scenario.Played
 	passages []sim.Passage
 	end      time.Time
+	records  records
 }
 
 // Run disturbs one test. The error is that of a test that cannot be run undisturbed, or of ctx.
@@ -261,7 +262,7 @@ func evenly(list []schedule, most int) []schedule {
 
 // undisturbed runs the test as it is, and notes what passes each point.
 func (x *experiment) undisturbed(ctx context.Context) (*verdict, error) {
-	b := newBook()
+	b := newBook(&x.records)
 	var err error
 	x.calm, err = x.runners[0].Play(ctx, x.t, scenario.How{Trace: b.trace, Fault: func(p sim.Passage) sim.Fate {
 		x.passages = append(x.passages, p)
@@ -339,7 +340,7 @@ func (x *experiment) run(ctx context.Context, r *scenario.Runner, s schedule) (v
 		return nil, err
 	}
 	defer done()
-	b := newBook()
+	b := newBook(&x.records)
 	var after []sim.Passage
 	got, err := r.Play(ctx, x.t, scenario.How{Seed: s.seed, Trace: b.trace, Calm: x.calm, Store: store, Fault: func(p sim.Passage) sim.Fate {
 		if b.boots > 1 && len(after) < maxSecond {

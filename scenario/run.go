@@ -20,6 +20,7 @@ import (
 	"github.com/stepwell/stepwell/sim"
 	"github.com/stepwell/stepwell/spec"
 	"github.com/stepwell/stepwell/store"
+	"github.com/stepwell/stepwell/store/memory"
 )
 
 // Options configure a Runner. Actions, Clock and Load are required.
@@ -52,6 +53,7 @@ type Runner struct {
 	pipelines map[string]*loaded
 	covered   map[string]*coverage
 	compiled  conductor.Compiled
+	stored    memory.Definitions
 	secrets   map[*definition.Definition][]string // that definitions name
 }
 
@@ -205,7 +207,7 @@ func (r *run) set(ctx context.Context, begins time.Time) (done func(), err error
 		return nil, err
 	}
 	r.world, err = sim.New(ctx, sim.Options{Actions: r.o.Actions, Clock: r.o.Clock, At: begins, Seed: r.how.Seed, Secrets: r.t.Secrets, Mock: r.mock, Observe: r.observe,
-		Lines: func(l store.LogLine) { r.lines = append(r.lines, l) }, Fault: r.fault(), Trace: r.how.Trace, Store: r.how.Store, Compiled: &r.compiled, Workers: r.how.Workers})
+		Lines: func(l store.LogLine) { r.lines = append(r.lines, l) }, Fault: r.fault(), Trace: r.how.Trace, Store: r.how.Store, Compiled: &r.compiled, Definitions: &r.stored, Workers: r.how.Workers})
 	if err == nil {
 		r.pipe, err = r.world.Register(ctx, r.def)
 	}

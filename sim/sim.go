@@ -57,6 +57,8 @@ type Options struct {
 	At    time.Time // Defaults to Start
 	// Compiled is shared with other worlds that have the same Actions. Defaults to none.
 	Compiled *conductor.Compiled
+	// Definitions are shared with other worlds, of stores in memory. Defaults to none.
+	Definitions *memory.Definitions
 	// Seed picks which of the waiting attempts begins, and which of those that end at one moment ends, first. 0: the order of
 	// their dispatch.
 	Seed uint64
@@ -172,7 +174,7 @@ func New(ctx context.Context, o Options) (*World, error) {
 	}
 	o.Clock.at, o.Clock.off = o.At, 0
 	if o.Store == nil {
-		o.Store = inMemory()
+		o.Store = inMemory(o.Definitions)
 	}
 	w := &World{o: o, Clock: o.Clock, random: rand.New(rand.NewPCG(o.Seed, 0)), end: o.At.Add(o.MaxTime),
 		passed: map[Passage]int{}, keys: map[stepOf]string{}}
@@ -187,11 +189,11 @@ func New(ctx context.Context, o Options) (*World, error) {
 }
 
 // inMemory opens one store again and again.
-func inMemory() func(context.Context, func() time.Time) (store.Store, error) {
+func inMemory(shared *memory.Definitions) func(context.Context, func() time.Time) (store.Store, error) {
 	var s *memory.Store
 	return func(_ context.Context, now func() time.Time) (store.Store, error) {
 		if s == nil {
-			s = memory.New(now)
+			s = memory.New(now).Share(shared)
 		}
 		s.Release()
 		return s, nil

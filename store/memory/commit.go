@@ -259,7 +259,7 @@ func (s *Store) PutDefinition(ctx context.Context, hash, body []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.definitions[string(hash)] == nil {
-		s.definitions[string(hash)] = &snapshot{body: clone(body)}
+		s.definitions[string(hash)] = s.shared.snapshot(hash, body)
 	}
 	return nil
 }

@@ -1,23 +1,62 @@
 package memory
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/hex"
 	"encoding/json"
 	"iter"
 	"slices"
+	"sync"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/engine"
 	"github.com/stepwell/stepwell/store"
 )
 
-// snapshot is a stored definition.
+// snapshot is a stored definition. It does not change.
 type snapshot struct {
-	body   []byte
-	parsed bool
-	steps  []topStep
+	body  []byte
+	steps func() ([]topStep, error) // read once
+}
+
+func newSnapshot(body []byte) *snapshot {
+	d := &snapshot{body: clone(body)}
+	d.steps = sync.OnceValues(func() ([]topStep, error) {
+		var read struct {
+			Steps []topStep `json:"steps"`
+		}
+		err := json.Unmarshal(d.body, &read)
+		return read.Steps, err
+	})
+	return d
+}
+
+// Definitions are definitions that several stores have, and keep once. The zero value is ready; it may be used by many at once.
+type Definitions struct {
+	mu    sync.Mutex
+	known map[string]*snapshot
+}
+
+// maxShared bounds the definitions that are shared.
+const maxShared = 256
+
+func (d *Definitions) snapshot(hash, body []byte) *snapshot {
+	if d == nil {
+		return newSnapshot(body)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if s := d.known[string(hash)]; s != nil && bytes.Equal(s.body, body) {
+		return s
+	}
+	if d.known == nil || len(d.known) >= maxShared {
+		d.known = map[string]*snapshot{}
+	}
+	s := newSnapshot(body)
+	d.known[string(hash)] = s
+	return s
 }
 
 // topStep is a step of a definition's top level.
@@ -27,22 +66,13 @@ type topStep struct {
 	Action string `json:"action"`
 }
 
-// top are the steps of a definition's top level. The caller holds the lock for writing.
+// top are the steps of a definition's top level. The caller holds the lock.
 func (s *Store) top(hash []byte) ([]topStep, error) {
 	d := s.definitions[string(hash)]
 	if d == nil {
 		return nil, nil // it may be stored later
 	}
-	if !d.parsed {
-		var body struct {
-			Steps []topStep `json:"steps"`
-		}
-		if err := json.Unmarshal(d.body, &body); err != nil {
-			return nil, err
-		}
-		d.parsed, d.steps = true, body.Steps
-	}
-	return d.steps, nil
+	return d.steps()
 }
 
 // Claim implements store.Loader.

@@ -26,6 +26,7 @@ type Store struct {
 	ids         map[string]int64
 	next        int64 // number of an execution that has been given to nobody
 	definitions map[string]*snapshot
+	shared      *Definitions // nil: with nobody
 	keys        map[string]store.StartKey
 	requests    []store.Request
 	requestNo   int64
@@ -91,6 +92,12 @@ func New(now func() time.Time) *Store {
 		definitions: map[string]*snapshot{}, keys: map[string]store.StartKey{}, objects: map[objectKey]*store.Object{}, blobsOf: map[objectKey][]string{},
 		signals: map[string][]*signal{}, projects: map[string]*store.ProjectProgress{}, deleted: map[string]int64{}, items: map[string]map[string]int64{},
 		usage: map[[2]string]stepwell.Spending{}}
+}
+
+// Share has the store keep its definitions in d. It is called before the store is used.
+func (s *Store) Share(d *Definitions) *Store {
+	s.shared = d
+	return s
 }
 
 // Blobs implements store.Store.
