@@ -21,7 +21,7 @@ func decodeWritten(version int64, body []byte) *Batch {
 	s.take(`{"t":`)
 	b.At = s.number()
 	s.take(`,"e":[`)
-	b.Events = make([]Event, 0, 4)
+	b.Events = make([]Event, 0, 1) // nearly all have one, which is large
 	if !s.next(']') {
 		for more := true; more && !s.bad; more = s.next(',') {
 			b.Events = append(b.Events, Event{})

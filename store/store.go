@@ -225,7 +225,7 @@ type Loader interface {
 	Outputs(ctx context.Context, execution int64) iter.Seq2[engine.StepRow, error]
 }
 
-// LogEntry is one row of the step log.
+// LogEntry is one row of the step log. Readers leave Body as it is.
 type LogEntry struct {
 	Execution int64
 	Version   int64

@@ -118,8 +118,10 @@ func (s *Store) StepLog(ctx context.Context, execution, after int64) iter.Seq2[s
 		if x == nil {
 			return nil, nil
 		}
-		for v := max(after, 0); v < int64(len(x.log)) && len(page) < logPage; v++ {
-			page = append(page, store.LogEntry{Execution: no, Version: v + 1, Body: clone(x.log[v])})
+		from := min(max(after, 0), int64(len(x.log)))
+		page = make([]store.LogEntry, 0, min(int64(len(x.log))-from, logPage))
+		for v := from; v < int64(len(x.log)) && len(page) < logPage; v++ {
+			page = append(page, store.LogEntry{Execution: no, Version: v + 1, Body: slices.Clip(x.log[v])}) // a body never changes
 		}
 		return page, nil
 	})
