@@ -126,6 +126,31 @@ func TestSchedules(t *testing.T) {
 	}
 }
 
+// TestLimits are faults of time limits, by what past executions took.
+func TestLimits(t *testing.T) {
+	const text = "name: a\nsettings: {timeout_seconds: 600}\nsteps:\n  - {id: get, action: util.http, params: {url: \"https://example.com\"}, timeout_seconds: 60, retry: {max_attempts: 2}}\n"
+	for _, c := range []struct {
+		facts lint.Facts
+		want  string
+	}{
+		{lint.Facts{}, ""},
+		{lint.Facts{Usual: 9 * time.Minute, Steps: map[string]time.Duration{"get": time.Minute, "gone": time.Hour}}, ""},
+		{lint.Facts{Steps: map[string]time.Duration{"get": 61 * time.Second}}, "4 SW504"},
+		{lint.Facts{Usual: 11 * time.Minute}, "2 SW504"},
+		{lint.Facts{Usual: time.Hour, Steps: map[string]time.Duration{"get": time.Hour}, Schedules: []lint.Schedule{{Name: "s", Timing: schedule.Spec{Every: "30m"}}}}, "2 SW504 4 SW504 0 SW503"},
+		{lint.Facts{Usual: 9 * time.Minute, Schedules: []lint.Schedule{{Name: "s", Timing: schedule.Spec{Every: "5m"}, Overlaps: true}}}, ""},
+	} {
+		problems, _ := read(t, "a.yaml", []byte(text), nil, c.facts)
+		var got []string
+		for _, p := range problems {
+			got = append(got, fmt.Sprint(p.Line, " ", p.Code))
+		}
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("%+v: %v, not %s", c.facts, problems, c.want)
+		}
+	}
+}
+
 // TestSuppress: a comment with a code and a reason hides that rule on its line or the line below, and nothing else.
 func TestSuppress(t *testing.T) {
 	const step = "  - {id: a, action: util.noop, condition: \"1 > 2\"}"

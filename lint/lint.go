@@ -25,6 +25,8 @@ type Facts struct {
 	Schedules []Schedule
 	// Usual is how long an execution takes; 0: not known.
 	Usual time.Duration
+	// Steps are how long steps usually take that have ended well, by their id at the top level.
+	Steps map[string]time.Duration
 	// Retention is how long ended executions are kept; 0: for ever.
 	Retention time.Duration
 	// Now is the time that schedules are judged from. Defaults to 2026.
@@ -36,6 +38,8 @@ type Schedule struct {
 	Name    string
 	Timing  schedule.Spec
 	CatchUp time.Duration // how old a firing may be that is made up for; 0: none is
+	// Overlaps says that executions of the schedule are meant to run beside each other.
+	Overlaps bool
 }
 
 // Find returns the problems of a definition that Parse has made of src and definition.Expand has expanded, each with a code.

@@ -45,6 +45,7 @@ var Rules = []Rule{
 	{"SW501", "never-fires", "A schedule never fires.", false},
 	{"SW502", "clock-change", "A schedule skips, moves or repeats a firing when clocks change.", false},
 	{"SW503", "overlapping-schedule", "A schedule fires more often than an execution takes, or catches up for longer than executions are kept.", false},
+	{"SW504", "short-time-limit", "A time limit is shorter than what past executions took.", false},
 }
 
 // RuleOf finds a rule by its code.

@@ -106,6 +106,7 @@ func (s *scene) find() {
 	}
 	s.races()
 	s.timing()
+	s.limits()
 }
 
 func (s *scene) step(at spot) *definition.Step { return &s.lists[at.list].Steps[at.index] }

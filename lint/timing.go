@@ -38,7 +38,7 @@ func (s *scene) paces(at *Schedule, parsed *schedule.Schedule) {
 			"lower its catch_up, or raise the retention", false)
 	}
 	usual := cmp.Or(s.facts.Usual, s.expected())
-	if usual == 0 {
+	if usual == 0 || at.Overlaps {
 		return
 	}
 	from := s.facts.Now
@@ -48,7 +48,7 @@ func (s *scene) paces(at *Schedule, parsed *schedule.Schedule) {
 	var last time.Time
 	for _, fires := range parsed.Preview(from, 0, previewed) {
 		if between := fires.Sub(last); !last.IsZero() && between < usual {
-			s.add("SW503", definition.Pos{}, "", fmt.Sprintf("%s fires %s after the firing before, and an execution takes %s", at.Name, between, usual),
+			s.add("SW503", definition.Pos{}, "", fmt.Sprintf("%s fires %s after the firing before, and an execution takes %s", at.Name, between, usual.Round(time.Millisecond)),
 				"make it fire less often, or choose what happens to overlaps: skip, queue_one, allow", false)
 			return
 		}
@@ -62,4 +62,19 @@ func (s *scene) expected() time.Duration {
 		return seconds(sla.ExpectedSeconds)
 	}
 	return 0
+}
+
+// limits reports time limits that are shorter than what was seen to take no longer.
+func (s *scene) limits() {
+	if most := seconds(s.def.Settings.TimeoutSeconds); most > 0 && s.facts.Usual > most {
+		s.add("SW504", s.def.At["settings/timeout_seconds"], "settings.timeout_seconds", fmt.Sprintf("past executions took %s, longer than the time limit of %s", s.facts.Usual.Round(time.Millisecond), most),
+			"raise settings.timeout_seconds", false)
+	}
+	for i := range s.def.Steps {
+		step := &s.def.Steps[i]
+		if most, took := seconds(step.TimeoutSeconds), s.facts.Steps[step.ID]; most > 0 && took > most && step.ForEach == nil && step.Action != "" {
+			at := s.byID[step.ID]
+			s.report("SW504", at, "timeout_seconds", fmt.Sprintf("%q took %s in past executions, longer than its time limit of %s", step.ID, took.Round(time.Millisecond), most), "raise timeout_seconds")
+		}
+	}
 }

@@ -161,7 +161,8 @@ const maxExamples = 5
 func (b *Backtest) Add(r *Replayed) {
 	b.Executions++
 	b.was, b.is = append(b.was, r.Was.Duration), append(b.is, r.Is.Duration)
-	b.queued, b.seats = append(b.queued, r.queued), append(b.seats, &r.seat)
+	s := r.seat // a copy: the list is not to keep all steps
+	b.queued, b.seats = append(b.queued, r.queued), append(b.seats, &s)
 	b.Was.Cost, b.Is.Cost = b.Was.Cost+r.Was.Cost, b.Is.Cost+r.Is.Cost
 	switch {
 	case r.Same:

@@ -155,6 +155,14 @@ func (j *Job) check() (*schedule.Schedule, error) {
 	return j.Schedule.compile(j)
 }
 
+// CatchUp is how old a missed firing may be that runs after all; 0: none does.
+func (j *Job) CatchUp() time.Duration {
+	if j.Misfire == schedule.SkipMissed {
+		return 0
+	}
+	return j.catchUp()
+}
+
 func (j *Job) catchUp() time.Duration {
 	if j.CatchUpSeconds == 0 {
 		return defaultCatchUp
@@ -165,8 +173,6 @@ func (j *Job) catchUp() time.Duration {
 // compile checks the fields of the type.
 func (t *Timing) compile(j *Job) (*schedule.Schedule, error) {
 	t.StartAt, j.ExpiresAt = inUTC(t.StartAt), inUTC(j.ExpiresAt)
-	spec := schedule.Spec{Zone: t.Timezone, Skipped: t.Skipped, Repeated: t.Repeated, NotBefore: t.StartAt.Moment(), NotAfter: j.ExpiresAt.Moment(),
-		MaxRuns: j.MaxRuns, Jitter: time.Duration(j.JitterSeconds) * time.Second}
 	if t.Type != TypeAfter && t.After != nil {
 		return nil, stepwell.Invalid("write type: after", "schedule.after is for jobs of type after")
 	}
@@ -177,10 +183,6 @@ func (t *Timing) compile(j *Job) (*schedule.Schedule, error) {
 		return nil, stepwell.Invalid("write type: one_time", "schedule.run_at is for jobs of type one_time")
 	}
 	switch t.Type {
-	case TypeCron:
-		spec.Cron = t.Expression
-	case TypeInterval:
-		spec.Every = t.Expression
 	case TypeOneTime:
 		if t.Expression == "" {
 			t.Expression, t.RunAt = t.RunAt, ""
@@ -188,7 +190,6 @@ func (t *Timing) compile(j *Job) (*schedule.Schedule, error) {
 		if t.RunAt != "" && t.RunAt != t.Expression {
 			return nil, stepwell.Invalid("leave one of them out", "schedule.run_at and schedule.expression differ")
 		}
-		spec.At = t.Expression
 	case TypeManual, TypeWebhook:
 		return nil, t.without(t.Expression)
 	case TypeEvent:
@@ -200,7 +201,26 @@ func (t *Timing) compile(j *Job) (*schedule.Schedule, error) {
 	case TypeAfter:
 		return nil, t.after(j.ID)
 	}
+	spec, _ := j.Spec()
 	return schedule.Parse(spec)
+}
+
+// Spec is when the job fires by itself; false: its time decides nothing.
+func (j *Job) Spec() (spec schedule.Spec, timed bool) {
+	t := &j.Schedule
+	spec = schedule.Spec{Zone: t.Timezone, Skipped: t.Skipped, Repeated: t.Repeated, NotBefore: t.StartAt.Moment(), NotAfter: j.ExpiresAt.Moment(),
+		MaxRuns: j.MaxRuns, Jitter: time.Duration(j.JitterSeconds) * time.Second}
+	switch t.Type {
+	case TypeCron:
+		spec.Cron = t.Expression
+	case TypeInterval:
+		spec.Every = t.Expression
+	case TypeOneTime:
+		spec.At = cmp.Or(t.Expression, t.RunAt)
+	default:
+		return spec, false
+	}
+	return spec, true
 }
 
 // inUTC is a moment as it is stored, to the millisecond.

@@ -3,10 +3,13 @@ package main
 import (
 	"context"
 	"io"
+	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/stepwell/stepwell/api/client"
 	"github.com/stepwell/stepwell/definition"
 	"github.com/stepwell/stepwell/lint"
 	"github.com/stepwell/stepwell/manual"
@@ -19,12 +22,14 @@ func (p *program) newLintCommand() *cobra.Command {
 	var strict bool
 	var timing schedule.Spec
 	var output *choice
+	c := &connection{lasts: true}
 	cmd := &cobra.Command{
 		Use:   "lint FILE…",
 		Short: "Find mistakes in valid pipelines",
 		Long: "Find mistakes in pipeline files that `stepwell validate` cannot: values of wrong types, conditions that never hold, steps that never run, races, unsafe retries, secrets that surface. " +
 			"It reports what `validate` reports too. Tests (NAME.test.yaml) among the files are left out.\n\n" +
 			"Errors must fail when the pipeline runs: exit code 2. Warnings alone are exit code 0, with --strict 2.\n" +
+			"With --server, --data or --db, schedules and time limits are compared with what is stored: the schedules of the pipeline, and how long its past executions took.\n" +
 			"The comment `# stepwell: ignore CODE reason`, on the line or above it, suppresses a rule.\n" +
 			"docs/lint.md lists the rules.",
 		Args: arguments(1, -1, "FILE"),
@@ -33,7 +38,20 @@ func (p *program) newLintCommand() *cobra.Command {
 			if timing.Cron != "" {
 				facts.Schedules = []lint.Schedule{{Name: "the schedule " + timing.Cron, Timing: timing}}
 			}
-			return p.lint(args, facts, output.value, strict)
+			if c.server == "" && !c.choseDatabase() {
+				return p.lint(context.Background(), args, facts, nil, output.value, strict)
+			}
+			return p.calling(c, func(ctx context.Context, client *client.Client) error {
+				var kept time.Duration
+				if c.server == "" {
+					kept = time.Duration(p.settings.serving.Retention.Executions) * 24 * time.Hour
+				}
+				past, err := newHistorian(ctx, client, kept)
+				if err != nil {
+					return err
+				}
+				return p.lint(ctx, args, facts, past, output.value, strict)
+			})
 		},
 	}
 	cmd.Flags().BoolVar(&strict, "strict", false, "exit with code 2 for warnings too")
@@ -47,11 +65,14 @@ func (p *program) newLintCommand() *cobra.Command {
 		return pflag.NormalizedName(name)
 	})
 	p.settings.addLenient(cmd.Flags())
+	p.settings.addDB(cmd.Flags())
+	cmd.Flags().StringVar(&c.server, "server", "", "`URL` of a server whose schedules and past executions count")
+	c.flags = cmd.Flags()
 	return cmd
 }
 
-// lint shows the problems of each file.
-func (p *program) lint(files []string, facts lint.Facts, output string, strict bool) error {
+// lint shows the problems of each file. past adds facts; nil: nothing is known of the past.
+func (p *program) lint(ctx context.Context, files []string, facts lint.Facts, past *historian, output string, strict bool) error {
 	files, err := pipelineFiles(files)
 	if err != nil {
 		return err
@@ -59,7 +80,7 @@ func (p *program) lint(files []string, facts lint.Facts, output string, strict b
 	list := make([]view.Validated, 0, len(files))
 	var all definition.Problems
 	for _, file := range files {
-		problems, err := p.lintFile(file, facts)
+		problems, err := p.lintFile(ctx, file, facts, past)
 		if err != nil {
 			return err
 		}
@@ -81,7 +102,7 @@ func (p *program) lint(files []string, facts lint.Facts, output string, strict b
 	return nil
 }
 
-func (p *program) lintFile(file string, facts lint.Facts) (definition.Problems, error) {
+func (p *program) lintFile(ctx context.Context, file string, facts lint.Facts, past *historian) (definition.Problems, error) {
 	actions, err := p.registry()
 	if err != nil {
 		return nil, err
@@ -103,7 +124,13 @@ func (p *program) lintFile(file string, facts lint.Facts) (definition.Problems, 
 		return nil, err
 	}
 	if d.problems.Err() == nil && len(d.def.Matrix) == 0 {
-		if facts.Idle, facts.Runs, err = scenario.Reach(context.Background(), d.def); err != nil {
+		if facts.Idle, facts.Runs, err = scenario.Reach(ctx, d.def); err != nil {
+			return nil, err
+		}
+	}
+	if past != nil {
+		facts.Schedules = slices.Clip(facts.Schedules) // each file has its own
+		if err := past.fill(ctx, d.def.Name, &facts); err != nil {
 			return nil, err
 		}
 	}
