@@ -17,6 +17,7 @@ func (s *server) control() {
 	handle(s, "execution.retry", s.retry)
 	handle(s, "execution.retry.preview", s.previewRetry)
 	handle(s, "execution.why", s.why)
+	handle(s, "execution.what_if", s.whatIf)
 	handle(s, "execution.restart", s.restart)
 	handle(s, "execution.restart.preview", s.previewRestart)
 }

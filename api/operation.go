@@ -80,6 +80,7 @@ func operations() []operation {
 		{"execution.footprints.items", "GET", prefix + "/executions/{execution_id}/footprints/items", viewer, 0, "Lists the items of an execution's streams that meet a box, and why failed ones have failed"},
 		{"execution.footprints.item", "GET", prefix + "/executions/{execution_id}/footprints/item", viewer, 0, "Shows an item of an execution's streams as it stands in the file that it was written to or read from"},
 		{"execution.why", "GET", prefix + "/executions/{execution_id}/why", viewer, 0, "Says why an execution or a step is in its state"},
+		{"execution.what_if", "GET", prefix + "/executions/{execution_id}/what-if", viewer, 0, "Tells what would come of a restart, a retry, a cancel or an outcome, now or at a moment in the past, and does nothing"},
 		{"execution.cancel", "POST", prefix + "/executions/{execution_id}/cancel", operator, changes, "Stops an execution; harmless when it has ended"},
 		{"execution.pause", "POST", prefix + "/executions/{execution_id}/pause", operator, changes, "Lets running steps finish and starts no others"},
 		{"execution.resume", "POST", prefix + "/executions/{execution_id}/resume", operator, changes, "Continues after a pause"},

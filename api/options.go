@@ -51,6 +51,7 @@ type Forecast interface {
 	PreviewRetry(ctx context.Context, id, from string) (*engine.Forecast, error)
 	Why(ctx context.Context, id, step string) ([]engine.Reason, error)
 	WhyAt(ctx context.Context, id, step string, version int64, at time.Time) ([]engine.Reason, int64, error)
+	WhatIf(ctx context.Context, id string, a *engine.Assumption, version int64, at time.Time) (*engine.Consequence, int64, error)
 	StepsAt(ctx context.Context, id string, version int64, at time.Time) (*store.Past, error)
 	Changes(ctx context.Context, id string, each func(s store.StepState, at int64)) (version int64, err error)
 	Wait(ctx context.Context, id string) (*store.Execution, error)

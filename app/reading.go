@@ -310,6 +310,14 @@ func (r *requester) WhyAt(ctx context.Context, id, step string, version int64, a
 	return c.WhyAt(ctx, id, step, version, at)
 }
 
+func (r *requester) WhatIf(ctx context.Context, id string, a *engine.Assumption, version int64, at time.Time) (*engine.Consequence, int64, error) {
+	c, err := r.conductor()
+	if err != nil {
+		return nil, 0, err
+	}
+	return c.WhatIf(ctx, id, a, version, at)
+}
+
 func (r *requester) StepsAt(ctx context.Context, id string, version int64, at time.Time) (*store.Past, error) {
 	c, err := r.conductor()
 	if err != nil {

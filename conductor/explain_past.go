@@ -18,7 +18,7 @@ func (c *Conductor) WhyAt(ctx context.Context, id, step string, version int64, a
 		return nil, 0, err
 	}
 	var over *engine.StepRow // of the step, which the engine may not know any more
-	l, err := c.past(ctx, row, version, at, func(_ *engine.Batch, fx *engine.Effects) {
+	l, err := c.past(ctx, row, version, at, false, func(_ *engine.Batch, fx *engine.Effects) {
 		for i := range fx.Rows {
 			if r := &fx.Rows[i]; r.Key == step && r.Status.Terminal() {
 				last := *r
@@ -36,8 +36,9 @@ func (c *Conductor) WhyAt(ctx context.Context, id, step string, version int64, a
 	return reasons, l.version, err
 }
 
-// past is the execution after the commit with a version, or after the last one up to a time. each sees every commit that counts.
-func (c *Conductor) past(ctx context.Context, row *store.Execution, version int64, at time.Time, each func(*engine.Batch, *engine.Effects)) (*live, error) {
+// past is the execution after the commit with a version, or after the last one up to a time; with neither, the last one. retain is
+// engine.Run.Retain. each sees every commit that counts.
+func (c *Conductor) past(ctx context.Context, row *store.Execution, version int64, at time.Time, retain bool, each func(*engine.Batch, *engine.Effects)) (*live, error) {
 	if !at.IsZero() {
 		until, err := c.versionAt(ctx, row, at)
 		if err != nil {
@@ -50,6 +51,9 @@ func (c *Conductor) past(ctx context.Context, row *store.Execution, version int6
 	l, err := c.fresh(ctx, row)
 	if err != nil {
 		return nil, err
+	}
+	if retain {
+		l.run.Retain()
 	}
 	if err := c.replay(ctx, l, row, version, each); err != nil {
 		return nil, err

@@ -20,17 +20,22 @@ func (c *Conductor) Restart(ctx context.Context, id, step string, failedOnly boo
 		if err != nil {
 			return err
 		}
-		if ev.Seeds, ev.Epoch, err = l.run.RestartSeeds(step); err != nil {
-			return err
-		}
-		if err := c.seedOutputs(ctx, row, l, ev.Seeds); err != nil {
-			return err
-		}
-		if err := checkSize(&ev); err != nil {
+		if err := c.keepInside(ctx, row, l, &ev); err != nil {
 			return err
 		}
 	}
 	return c.send(ctx, id, ev)
+}
+
+// keepInside fills in what a restart of only what failed keeps inside the step.
+func (c *Conductor) keepInside(ctx context.Context, row *store.Execution, l *live, ev *engine.Event) (err error) {
+	if ev.Seeds, ev.Epoch, err = l.run.RestartSeeds(ev.Step); err != nil {
+		return err
+	}
+	if err := c.seedOutputs(ctx, row, l, ev.Seeds); err != nil {
+		return err
+	}
+	return checkSize(ev)
 }
 
 // PreviewRestart returns the effects of a Restart.
@@ -39,6 +44,10 @@ func (c *Conductor) PreviewRestart(ctx context.Context, id, step string, failedO
 	if err != nil {
 		return nil, err
 	}
+	return c.foretellRestart(ctx, row, l, step, failedOnly)
+}
+
+func (c *Conductor) foretellRestart(ctx context.Context, row *store.Execution, l *live, step string, failedOnly bool) (*engine.Forecast, error) {
 	fc, err := l.run.PreviewRestart(step, failedOnly)
 	if err != nil {
 		return nil, err
@@ -52,6 +61,10 @@ func (c *Conductor) PreviewRetry(ctx context.Context, id, from string) (*engine.
 	if err != nil {
 		return nil, err
 	}
+	return c.foretellRetry(ctx, row, l, from)
+}
+
+func (c *Conductor) foretellRetry(ctx context.Context, row *store.Execution, l *live, from string) (*engine.Forecast, error) {
 	fc, err := l.run.PreviewRetry(from)
 	if err != nil {
 		return nil, err
@@ -108,30 +121,37 @@ func (c *Conductor) RetryOnce(ctx context.Context, id, from string, by store.Ori
 	if err != nil {
 		return "", false, err
 	}
-	seeds, err := l.run.Seeds(from)
+	req, err := c.retryOf(ctx, row, l, from)
 	if err != nil {
 		return "", false, err
 	}
-	if err := c.seedOutputs(ctx, row, l, seeds); err != nil {
+	if req.Params, err = c.openParams(row); err != nil {
 		return "", false, err
 	}
-	var params map[string]any
-	if params, err = c.openParams(row); err != nil {
-		return "", false, err
+	req.Key, req.KeyHash = by.Key, by.KeyHash
+	if by.Actor != "" {
+		req.Actor = by.Actor
+	}
+	return c.StartOnce(ctx, *req)
+}
+
+// retryOf is the start of a retry, without its parameters.
+func (c *Conductor) retryOf(ctx context.Context, row *store.Execution, l *live, from string) (*Request, error) {
+	seeds, err := l.run.Seeds(from)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.seedOutputs(ctx, row, l, seeds); err != nil {
+		return nil, err
 	}
 	var about json.RawMessage
 	if known := l.run.About(); known != nil {
 		if about, err = expr.Marshal(map[string]any(known)); err != nil {
-			return "", false, err
+			return nil, err
 		}
 	}
-	origin := row.Origin
-	origin.Key, origin.KeyHash = by.Key, by.KeyHash
-	if by.Actor != "" {
-		origin.Actor = by.Actor
-	}
-	return c.StartOnce(ctx, Request{Pipeline: l.pipeline, Params: params, Parent: row.ID, Trigger: "retry", Dir: row.Dir, About: about, Origin: origin,
-		seeds: seeds, revision: l.run.Revision()})
+	return &Request{Pipeline: l.pipeline, Parent: row.ID, Trigger: "retry", Dir: row.Dir, About: about, Origin: row.Origin,
+		seeds: seeds, revision: l.run.Revision()}, nil
 }
 
 // retryable rebuilds an execution that has ended, for a retry.

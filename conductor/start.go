@@ -65,11 +65,7 @@ func (c *Conductor) start(ctx context.Context, req Request) (string, error) {
 		return "", err
 	}
 	id := l.run.ID
-	begin := &engine.Begin{Params: raw, About: req.About, Window: c.o.Window, Parent: req.Parent, Seeds: req.seeds, Reused: req.reused, Priority: l.row.Priority, Revision: cmp.Or(req.revision, engine.Revision)}
-	if req.Parent == "" && !req.Uncounted { // a retry is of the project, and counts nothing
-		begin.Project = req.Project
-	}
-	ev := engine.Event{Kind: engine.Start, At: c.now(), Begin: begin}
+	ev := c.startEvent(&req, raw)
 	if err = checkSize(&ev); err == nil {
 		err = c.ask(ctx, item{run: l.run.No, on: l, ev: ev, size: eventSize(&ev)})
 	}
@@ -81,6 +77,15 @@ func (c *Conductor) start(ctx context.Context, req Request) (string, error) {
 		return "", err
 	}
 	return id, err
+}
+
+// startEvent begins an execution whose request is complete, with its recorded parameters.
+func (c *Conductor) startEvent(req *Request, params json.RawMessage) engine.Event {
+	begin := &engine.Begin{Params: params, About: req.About, Window: c.o.Window, Parent: req.Parent, Seeds: req.seeds, Reused: req.reused, Priority: req.Priority, Revision: cmp.Or(req.revision, engine.Revision)}
+	if req.Parent == "" && !req.Uncounted { // a retry is of the project, and counts nothing
+		begin.Project = req.Project
+	}
+	return engine.Event{Kind: engine.Start, At: c.now(), Begin: begin}
 }
 
 // newLive checks the request and makes an execution of it.

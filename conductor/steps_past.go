@@ -21,7 +21,7 @@ func (c *Conductor) StepsAt(ctx context.Context, id string, version int64, at ti
 	}
 	rows := pastRows{}
 	var last int64
-	l, err := c.past(ctx, row, version, at, func(b *engine.Batch, fx *engine.Effects) {
+	l, err := c.past(ctx, row, version, at, false, func(b *engine.Batch, fx *engine.Effects) {
 		last = b.At
 		rows.add(b, fx)
 	})

@@ -47,6 +47,43 @@ type Object interface {
 
 type keyed interface{ Keys() []string }
 
+// Layered is a Scope with names on top of another one.
+type Layered struct {
+	Extra map[string]any
+	Under Scope
+}
+
+// Lookup implements Scope.
+func (l Layered) Lookup(name string) (any, bool) {
+	if v, ok := l.Extra[name]; ok {
+		return v, true
+	}
+	return l.Under.Lookup(name)
+}
+
+// Watcher reports values that templates derive from secrets.
+func (l Layered) Watcher() Watcher { return WatcherOf(l.Under) }
+
+// Err is the reason that a value below could not be opened.
+func (l Layered) Err() error {
+	if s, ok := l.Under.(interface{ Err() error }); ok {
+		return s.Err()
+	}
+	return nil
+}
+
+// Keys lists the names, for hints in errors.
+func (l Layered) Keys() []string {
+	var names []string
+	if keyed, ok := l.Under.(keyed); ok {
+		names = keyed.Keys()
+	}
+	for name := range l.Extra {
+		names = append(names, name)
+	}
+	return names
+}
+
 // hint suggests the nearest existing name.
 func (u *undefined) hint() string {
 	var keys []string

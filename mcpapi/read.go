@@ -117,9 +117,17 @@ type whyArgs struct {
 	Step      string    `json:"step,omitempty" maxLength:"300" doc:"Key of the step. Defaults to the execution itself."`
 	At        time.Time `json:"at,omitempty" doc:"A moment in the past. Defaults to now."`
 	Version   int64     `json:"version,omitempty" minimum:"0" doc:"The state after this commit, instead of at."`
+	WhatIf    string    `json:"what_if,omitempty" maxLength:"20000" doc:"Tell instead what would come of this, and do nothing: restart STEP [failed-only], retry [STEP], cancel, pause, resume; and of a step that is queued, running or waits for an answer: fail STEP [permanently], complete STEP [OUTPUTS, a JSON object], skip STEP, lose STEP."`
 }
 
 func (k *call) why(ctx context.Context, a *whyArgs) (*reply, error) {
+	if a.WhatIf != "" {
+		got, err := k.WhatIf(ctx, a.Execution, a.WhatIf, a.Version, a.At)
+		if err != nil {
+			return nil, err
+		}
+		return &reply{data: got}, nil
+	}
 	got, err := k.WhyAt(ctx, a.Execution, a.Step, a.Version, a.At)
 	if err != nil {
 		return nil, err

@@ -34,7 +34,7 @@ var tools = sync.OnceValue(func() []*tool {
 		of("lab", "pipeline.validate", "Crash the tests of a pipeline at every point, and tell which steps ran twice although nothing says that they may. Mocked, as test is, with the same limits.", (*call).lab),
 		of("list_executions", "execution.list", "List executions, newest first.", (*call).listExecutions),
 		of("show_execution", "execution.get", "Show an execution with its steps, and their parameters and outputs if asked for.", (*call).showExecution),
-		of("why", "execution.why", "Say why an execution, or a step of it, is in its state, now or at a moment in the past.", (*call).why),
+		of("why", "execution.why", "Say why an execution, or a step of it, is in its state, now or at a moment in the past; or what would come of a restart, a retry, a cancel or an outcome.", (*call).why),
 		of("logs", "execution.logs", "Read the log of an execution or a step, or search it.", (*call).logs),
 		of("compare", "execution.compare", "Compare the steps of two executions.", (*call).compare),
 		of("replay", "execution.get", "Show what would have come of an execution that has ended with another definition. Nothing is run.", (*call).replay),

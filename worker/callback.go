@@ -92,5 +92,5 @@ func (a *attempt) callbackScope() (expr.Scope, error) {
 	if err != nil {
 		return nil, err
 	}
-	return layered{extra: map[string]any{"callback": map[string]any{"url": url, "key": key}}, under: a.templateScope()}, nil
+	return expr.Layered{Extra: map[string]any{"callback": map[string]any{"url": url, "key": key}}, Under: a.templateScope()}, nil
 }

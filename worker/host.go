@@ -337,7 +337,7 @@ func (h *host) Eval(template string, extra map[string]any) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	v, err := t.Eval(layered{extra: extra, under: h.a.templateScope()}, h.a.Task.Limits)
+	v, err := t.Eval(expr.Layered{Extra: extra, Under: h.a.templateScope()}, h.a.Task.Limits)
 	if failed := h.a.scopeError(); failed != nil {
 		return nil, failed
 	}
@@ -348,4 +348,4 @@ func (h *host) Eval(template string, extra map[string]any) (any, error) {
 }
 
 // Scope implements action.Host.
-func (h *host) Scope() action.Scope { return layered{under: h.a.templateScope()} }
+func (h *host) Scope() action.Scope { return expr.Layered{Under: h.a.templateScope()} }

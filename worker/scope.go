@@ -64,7 +64,7 @@ func (a *attempt) withSettings(under expr.Scope) (expr.Scope, error) {
 	if err != nil {
 		return under, fmt.Errorf("settings: %w", err)
 	}
-	return layered{extra: map[string]any{"settings": settings}, under: under}, nil
+	return expr.Layered{Extra: map[string]any{"settings": settings}, Under: under}, nil
 }
 
 // scopeError is the reason that a template could not read a value, nil if there is none.
@@ -101,39 +101,3 @@ func sealError(err error) error {
 func (a *attempt) hide(text string) string { return a.r.o.Secrets.Text(a.Task.Execution, text) }
 
 func (a *attempt) seal(raw []byte) []byte { return a.r.o.Secrets.Seal(a.Task.Execution, raw) }
-
-// layered is a scope with names on top.
-type layered struct {
-	extra map[string]any
-	under expr.Scope
-}
-
-func (l layered) Lookup(name string) (any, bool) {
-	if v, ok := l.extra[name]; ok {
-		return v, true
-	}
-	return l.under.Lookup(name)
-}
-
-// Watcher reports values that templates derive from secrets.
-func (l layered) Watcher() expr.Watcher { return expr.WatcherOf(l.under) }
-
-// Err is the reason that a value below could not be opened.
-func (l layered) Err() error {
-	if s, ok := l.under.(interface{ Err() error }); ok {
-		return s.Err()
-	}
-	return nil
-}
-
-// Keys lists the names, for hints in errors.
-func (l layered) Keys() []string {
-	var names []string
-	if keyed, ok := l.under.(interface{ Keys() []string }); ok {
-		names = keyed.Keys()
-	}
-	for name := range l.extra {
-		names = append(names, name)
-	}
-	return names
-}

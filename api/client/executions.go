@@ -228,6 +228,19 @@ func (c *Client) WhyAt(ctx context.Context, id, step string, version int64, mome
 	return get[api.WhyAnswer](ctx, c, at("executions", id, "why"), query)
 }
 
+// WhatIf tells what would come of something that is assumed of an execution, such as "restart deploy": now, or at a moment of WhyAt. It
+// does nothing.
+func (c *Client) WhatIf(ctx context.Context, id, assume string, version int64, moment time.Time) (*api.WhatIf, error) {
+	query := url.Values{"assume": {assume}}
+	if version > 0 {
+		query.Set("version", strconv.FormatInt(version, 10))
+	}
+	if !moment.IsZero() {
+		query.Set("at", moment.UTC().Format(time.RFC3339Nano))
+	}
+	return get[api.WhatIf](ctx, c, at("executions", id, "what-if"), query)
+}
+
 // Actions describes all actions.
 func (c *Client) Actions(ctx context.Context) (*api.ActionList, error) {
 	return get[api.ActionList](ctx, c, at("actions"), nil)

@@ -174,11 +174,18 @@ func allSteps(ctx context.Context, client *client.Client, filter api.ListSteps) 
 }
 
 func (p *program) newWhyCommand() *cobra.Command {
-	var step, at string
+	var step, at, whatIf string
 	cmd := p.askingOver(&connection{here: true, newest: newestExecution}, "why ID", "Say why an execution, or one of its steps, is in its state", func(ctx context.Context, r *request) error {
 		version, moment, err := momentOf(at)
 		if err != nil {
 			return err
+		}
+		if whatIf != "" {
+			would, err := r.client.WhatIf(ctx, r.args[0], whatIf, version, moment)
+			if err != nil {
+				return err
+			}
+			return r.show(would, func() error { return view.WriteWhatIf(p.out, would) })
 		}
 		answer := &api.WhyAnswer{}
 		if at != "" {
@@ -196,6 +203,16 @@ func (p *program) newWhyCommand() *cobra.Command {
 	})
 	cmd.Flags().StringVar(&step, "step", "", "the step with this `key`")
 	cmd.Flags().StringVar(&at, "at", "", "as it was after this `version`, which events -o json names, or at this time (2026-11-28T09:30:00Z)")
+	cmd.Flags().StringVar(&whatIf, "what-if", "", "tell what would come of an `assumption`, and do nothing: restart STEP, retry, fail STEP, complete STEP, cancel …")
+	cmd.MarkFlagsMutuallyExclusive("step", "what-if")
+	cmd.Long = "Say why an execution, or one of its steps, is in its state.\n\n" +
+		"--what-if tells what would come of something that might happen to it, now or at --at: which steps would be\n" +
+		"dispatched, with their rendered parameters, which would be skipped and why, and which that must not run twice\n" +
+		"(idempotent: false) would run again. Nothing is changed. It can assume:\n" +
+		"  restart STEP [failed-only]     retry [STEP]        cancel, pause, resume\n" +
+		"and of a step that is queued, running, or waits for an answer:\n" +
+		"  fail STEP [permanently]        complete STEP [OUTPUTS, a JSON object]\n" +
+		"  skip STEP                      lose STEP: its worker dies"
 	return cmd
 }
 

@@ -30,6 +30,7 @@ func (r *mcpRig) toolCases() []toolCase {
 		{"list_executions", args{"pipeline": "work", "status": []string{"completed"}}, args{"status": []string{"fine"}}, access.Viewer, r.ids["work"]},
 		{"show_execution", args{"execution": r.ids["work"], "outputs": true}, args{"execution": "0"}, access.Viewer, `"done"`},
 		{"why", args{"execution": r.ids["broken"]}, args{"execution": r.ids["broken"], "step": "none"}, access.Viewer, "reasons"},
+		{"why", args{"execution": r.ids["broken"], "what_if": "retry"}, args{"execution": r.ids["broken"], "what_if": "explode"}, access.Viewer, `"later"`},
 		{"logs", args{"execution": r.ids["work"], "level": "info"}, args{"execution": r.ids["work"], "level": "loud"}, access.Viewer, "number 1"},
 		{"compare", args{"execution": r.ids["work"], "other": r.ids["broken"]}, args{"execution": r.ids["work"]}, access.Viewer, "totals"},
 		{"replay", args{"execution": r.ids["work"], "document": changed}, args{"execution": r.ids["work"]}, access.Viewer, `"same"`},

@@ -798,6 +798,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/executions/{execution_id}/what-if": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Tells what would come of a restart, a retry, a cancel or an outcome, now or at a moment in the past, and does nothing */
+        get: operations["execution.what_if"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/executions/{execution_id}/why": {
         parameters: {
             query?: never;
@@ -6193,6 +6210,51 @@ export interface components {
             secret: string;
             webhook_id: string;
         };
+        WhatIf: {
+            /**
+             * @description What was assumed.
+             * @example restart deploy
+             */
+            assumed: string;
+            /** @description The steps that would have another status, the first 1,000. Those that would be dispatched without any other change are not among them. */
+            changed: components["schemas"]["WouldChange"][];
+            /** @description How many entries there are. */
+            counts: components["schemas"]["WhatIfCounts"];
+            /** @description The attempts that would be dispatched at once, in order; the first 1,000. */
+            dispatched: components["schemas"]["WouldRun"][];
+            /** @description Why it would have failed; null if it would not. */
+            error: {
+                /** @description What kind of failure it is. */
+                code: string;
+                /** @description What to do about it. */
+                hint?: string;
+                /** @description What happened. */
+                message: string;
+                /** @description The step that is the cause. */
+                step_id?: string;
+            } | null;
+            /** @description What would run until the end, of a restart or a retry; null of all else. */
+            later: components["schemas"]["PreviewAnswer"];
+            /** @description Its status once what is assumed has happened; of a retry, that of the new execution. */
+            status: string;
+            /** @description Keys of running steps that would be asked to stop. */
+            stopped: string[];
+            /** @description Keys of steps that must not run twice (idempotent: false), have begun before, and would run again, at once or later. Inside what is over they are named by pattern: each[*].charge. */
+            twice: string[];
+            /**
+             * Format: int64
+             * @description The last commit that counts: the state from which it was worked out.
+             */
+            version: number;
+            /** @description The execution's status at that moment. */
+            was: string;
+        };
+        WhatIfCounts: {
+            /** Format: int64 */
+            changed: number;
+            /** Format: int64 */
+            dispatched: number;
+        };
         WhyAnswer: {
             reasons: components["schemas"]["Reason"][];
             /**
@@ -6469,6 +6531,30 @@ export interface components {
             require?: string;
             resume?: boolean;
             state?: unknown;
+        };
+        WouldChange: {
+            /** Format: int64 */
+            attempt: number;
+            /** @description Why. */
+            reasons: components["schemas"]["Reason"][];
+            status: string;
+            step_id: string;
+            /**
+             * Format: date-time
+             * @description When it would go on, if it would wait for a time; else null.
+             */
+            wake_at: string | null;
+            was: string;
+        };
+        WouldRun: {
+            action: string;
+            /** Format: int64 */
+            attempt: number;
+            /** @description The rendered parameters, without defaults; null where they are not known. */
+            params: unknown;
+            /** @description Why the parameters are not known. */
+            params_unknown?: string;
+            step_id: string;
         };
     };
     responses: {
@@ -8021,6 +8107,38 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["FailureGroups"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    "execution.what_if": {
+        parameters: {
+            query: {
+                /** @description One of: restart STEP [failed-only], retry [STEP], fail STEP [permanently], complete STEP [OUTPUTS, a JSON object], skip STEP, lose STEP (its worker), cancel, pause, resume. */
+                assume: string;
+                /** @description As it was at this time. */
+                at?: string;
+                /** @description As it was after the commit with this version, which /history and the streams name. Defaults to now. */
+                version?: number;
+            };
+            header?: never;
+            path: {
+                /** @description UUID of the execution, or a beginning of it that no other has (8 characters or more). */
+                execution_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            "4XX": components["responses"]["Failure"];
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WhatIf"];
                 };
             };
             default: components["responses"]["Failure"];
