@@ -105,6 +105,10 @@ type Options struct {
 	// CallbackURL is where something outside can end the step that awaits the key. Defaults to there being no such
 	// address.
 	CallbackURL func(key string) string
+	// Tape records the requests and the commands of steps, or answers in their place if Replay is set: those of HTTP's Record and
+	// Replay. Defaults to neither.
+	Tape   *action.Tape
+	Replay bool
 	// Grace is how long a handler may go on after its context ended. Defaults to 15 seconds.
 	Grace time.Duration
 	// Memory keeps everything in memory, as long as the process lives; files of steps and keys are in Data all the same.
@@ -178,6 +182,20 @@ func Actions(o Options) (*action.Registry, error) {
 // actions also returns the steps' HTTP client, which the caller closes.
 func actions(o *Options) (*action.Registry, *outbound.Client, error) {
 	r := &action.Registry{}
+	if o.Tape != nil {
+		o.Tape.Secret = outbound.SecretName
+		for _, limits := range []*outbound.Options{&o.HTTP, &o.Services.Limits} {
+			limits.Tape, limits.Record, limits.Replay = o.Tape, "", ""
+			if o.Replay {
+				limits.Replay = o.Tape.Dir
+			} else {
+				limits.Record = o.Tape.Dir
+			}
+		}
+	}
+	if o.Services.Now == nil {
+		o.Services.Now = o.Now
+	}
 	client, err := outbound.New(o.HTTP)
 	if err != nil {
 		return nil, nil, err
@@ -185,7 +203,7 @@ func actions(o *Options) (*action.Registry, *outbound.Client, error) {
 	if o.clusters, err = o.buildClusters(client); err != nil {
 		return nil, nil, err
 	}
-	commands := builtin.Options{Now: o.Now, Sandbox: o.sandbox, PassEnv: o.Exec.PassEnv, Backup: o.backup}
+	commands := builtin.Options{Now: o.Now, Sandbox: o.sandbox, PassEnv: o.Exec.PassEnv, Backup: o.backup, Tape: o.Tape, Replay: o.Replay}
 	for _, add := range []func() error{
 		func() error { return builtin.Register(r, commands) },
 		func() error { return httpcall.Register(r, client) },

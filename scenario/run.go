@@ -43,6 +43,11 @@ type Options struct {
 	Closed bool
 	// Real are steps whose actions run, by what mocks are found by, in every test. They count before mocks and Handlers.
 	Real []string
+	// Begin is told of each test that begins, with the values in it that are secret. Defaults to nobody.
+	Begin func(secrets []string)
+	// Recorded says that actions which run are answered from recordings, in which secrets are hidden: that something is hidden in what
+	// they give is no mistake of the pipeline then.
+	Recorded bool
 	// Handlers run in place of actions, by what mocks are found by; they count before mocks.
 	Handlers map[string]action.Handler
 }
@@ -198,6 +203,9 @@ func (r *run) set(ctx context.Context, begins time.Time) (done func(), err error
 	} else if r.def, err = r.load(r.t.Pipeline); err != nil {
 		return nil, err
 	}
+	if r.o.Begin != nil {
+		r.o.Begin(r.secrets())
+	}
 	if r.o.Streams != nil {
 		if err := r.o.Streams.begin(r); err != nil {
 			return nil, err
@@ -229,6 +237,17 @@ func (r *run) set(ctx context.Context, begins time.Time) (done func(), err error
 		}
 	}
 	return done, nil
+}
+
+// secrets are the values of secrets and of secret parameters.
+func (r *run) secrets() []string {
+	list := slices.Collect(maps.Values(r.t.Secrets))
+	for _, p := range r.def.Parameters {
+		if v, ok := r.t.Params[p.Name].(string); ok && p.Secret {
+			list = append(list, v)
+		}
+	}
+	return list
 }
 
 // closed refuses what a test must not do where Options.Closed is set.

@@ -23,6 +23,9 @@ type Options struct {
 	Sandbox func(context.Context) (*sandbox.Sandbox, error)
 	// PassEnv are the variables that a confined command may ask for. Defaults to none.
 	PassEnv []string
+	// Tape records the commands of util.exec, or answers in their place if Replay is set. Defaults to neither.
+	Tape   *action.Tape
+	Replay bool
 	// Backup makes a checked copy of the database in a folder and leaves the newest keep there. Defaults to there being no
 	// database.
 	Backup func(ctx context.Context, folder string, keep int, progress func(done, total int)) (*Copied, error)

@@ -28,8 +28,15 @@ func execAction(o Options) action.Action {
 				{Title: "a program that reads and writes JSON", YAML: "id: score\naction: util.exec\nparams:\n  command: [python3, score.py]\n  input: {model: \"{{ params.model }}\", limit: 10}\n  pass_env: [API_TOKEN]"},
 			},
 		},
-		Handler: execHandler{o},
+		Handler: o.command(),
 	}
+}
+
+func (o *Options) command() action.Handler {
+	if o.Tape != nil {
+		return execTape{execHandler{*o}, o.Tape, o.Replay}
+	}
+	return execHandler{*o}
 }
 
 // CommandOutputs are the outputs of a step whose command writes none of its own.

@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/action"
 )
 
 // Options configure a Client. Limits hold for the process, so a process has one Client.
@@ -62,6 +63,8 @@ type Options struct {
 	Record string `json:"record"`
 	// Replay is a directory of recorded exchanges that answer instead of the network. Defaults to none.
 	Replay string `json:"replay"`
+	// Tape is the folder of Record or Replay, for callers that hide more, or begin anew. Defaults to one that hides what requests tell.
+	Tape *action.Tape `json:"-"`
 }
 
 // Breaker says when a host counts as broken.
@@ -111,13 +114,20 @@ func New(o Options) (*Client, error) {
 	case o.Record != "" && o.Replay != "":
 		return nil, &stepwell.Error{Code: stepwell.CodeInvalid, Message: "exchanges cannot be recorded and replayed at once"}
 	case o.Record != "":
-		c.trips = newRecorder(o.Record, c.trips)
+		c.trips = &recorder{o.tape(o.Record), c.trips}
 	case o.Replay != "" && len(o.OnlyHosts) > 0:
-		c.trips = partly{g, c.trips, newReplayer(o.Replay)}
+		c.trips = partly{g, c.trips, &replayer{o.tape(o.Replay)}}
 	case o.Replay != "":
-		c.trips = newReplayer(o.Replay)
+		c.trips = &replayer{o.tape(o.Replay)}
 	}
 	return c, nil
+}
+
+func (o *Options) tape(dir string) *action.Tape {
+	if o.Tape != nil {
+		return o.Tape
+	}
+	return &action.Tape{Dir: dir}
 }
 
 // Close ends idle connections.

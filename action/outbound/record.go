@@ -2,22 +2,23 @@ package outbound
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"encoding/base64"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
+	"time"
 	"unicode/utf8"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/action"
+	"github.com/stepwell/stepwell/expr"
 )
 
 // maxRecorded bounds a recorded body.
@@ -26,6 +27,7 @@ const maxRecorded = 16 << 20
 // recording is one exchange in a file, for tests that want no network. Secrets are not in it: they are
 // hidden before the name of the file is reckoned, so a replay with other secrets finds it.
 type recording struct {
+	At      time.Time `json:"recorded_at,omitzero"` // recordings of before 2026-11-29 lack it
 	Request struct {
 		Method string            `json:"method"`
 		URL    string            `json:"url"`
@@ -40,61 +42,108 @@ type recording struct {
 	} `json:"response"`
 }
 
-// tape numbers the exchanges that look the same, so that a poll gets its answers in order.
-type tape struct {
-	dir  string
-	mu   sync.Mutex
-	seen map[string]int
+// key is what tells requests apart: the method, the URL, and the request's body or name.
+func (r *recording) key(body string) string {
+	return r.Request.Method + "\n" + r.Request.URL + "\n" + body
 }
 
-// place is the recording's file. Its key is the method, the URL, and the request's body or name.
-func (t *tape) place(r *recording) string {
-	sum := sha256.Sum256([]byte(r.Request.Method + "\n" + r.Request.URL + "\n" + r.Request.Body))
-	key := hex.EncodeToString(sum[:12])
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.seen[key]++
-	return filepath.Join(t.dir, fmt.Sprintf("%s-%d.json", key, t.seen[key]))
-}
-
-// describe writes down the request.
-func describe(req *http.Request) (*recording, error) {
+// describe writes down the request. whole is its body with members that only their names make secret, as it was recorded before
+// 2026-11-29.
+func describe(req *http.Request, tape *action.Tape) (r *recording, whole string, err error) {
 	x, ok := req.Context().Value(exchangeKey{}).(*exchange)
 	if !ok {
-		return nil, &stepwell.Error{Code: stepwell.CodeInternal, Message: "a request without an exchange"}
+		return nil, "", &stepwell.Error{Code: stepwell.CodeInternal, Message: "a request without an exchange"}
 	}
-	r := &recording{}
-	r.Request.Method, r.Request.URL, r.Request.Header = req.Method, x.redact.URL(req.URL), x.redact.Header(req.Header)
+	tape.Learned(NewRedactor(req.URL, req.Header).values...)
+	r = &recording{}
+	r.Request.Method, r.Request.URL, r.Request.Header = req.Method, tape.Hidden(x.redact.URL(req.URL)), hideAll(tape, x.redact.Header(req.Header))
 	if req.Body == nil || x.req.Body.Open == nil {
-		return r, nil
+		return r, "", nil
 	}
-	if r.Request.Body = x.req.Body.Name; r.Request.Body != "" {
+	if r.Request.Body = tape.Hidden(x.req.Body.Name); r.Request.Body != "" {
 		delete(r.Request.Header, "content-type") // it holds a form's boundary
-		return r, nil
+		return r, r.Request.Body, nil
 	}
 	in, err := x.req.Body.Open()
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	defer in.Close()
 	content, err := io.ReadAll(io.LimitReader(in, maxRecorded))
-	r.Request.Body = x.redact.Text(string(content))
-	return r, err
+	whole = tape.Hidden(x.redact.Text(string(content)))
+	r.Request.Body = withoutMembers(whole, req.Header.Get("Content-Type"), tape)
+	return r, whole, err
+}
+
+func hideAll(tape *action.Tape, header map[string]string) map[string]string {
+	for name, value := range header {
+		header[name] = tape.Hidden(value)
+	}
+	return header
+}
+
+// withoutMembers hides the members of a JSON object, or the fields of a form, whose names say that they are secret. Any other body is
+// as it was.
+func withoutMembers(body, kind string, tape *action.Tape) string {
+	if strings.HasPrefix(kind, "application/x-www-form-urlencoded") {
+		parts := strings.Split(body, "&")
+		for i, part := range parts {
+			name, value, _ := strings.Cut(part, "=")
+			if plain, err := url.QueryUnescape(name); err == nil && SecretName(plain) && value != "" {
+				if value, err = url.QueryUnescape(value); err == nil {
+					tape.Learned(value)
+				}
+				parts[i] = name + "=" + Hidden
+			}
+		}
+		return strings.Join(parts, "&")
+	}
+	if !strings.HasPrefix(strings.TrimSpace(body), "{") {
+		return body
+	}
+	v, err := expr.Decode([]byte(body))
+	if err != nil || !hideMembers(v, tape, 0) {
+		return body
+	}
+	raw, err := expr.Marshal(v)
+	if err != nil {
+		return body
+	}
+	return string(raw)
+}
+
+// hideMembers reports whether it has changed a value.
+func hideMembers(v any, tape *action.Tape, depth int) (changed bool) {
+	if depth > 100 {
+		return false
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		for name, value := range v {
+			if text, ok := value.(string); ok && text != "" && text != Hidden && SecretName(name) {
+				tape.Learned(text)
+				v[name], changed = Hidden, true
+				continue
+			}
+			changed = hideMembers(value, tape, depth+1) || changed
+		}
+	case []any:
+		for _, value := range v {
+			changed = hideMembers(value, tape, depth+1) || changed
+		}
+	}
+	return changed
 }
 
 type recorder struct {
-	tape
+	*action.Tape
 	next http.RoundTripper
-}
-
-func newRecorder(dir string, next http.RoundTripper) *recorder {
-	return &recorder{tape{dir: dir, seen: map[string]int{}}, next}
 }
 
 // RoundTrip implements http.RoundTripper. The response is read to its end, or to its limit, before it is
 // given on: recording is for tests.
 func (t *recorder) RoundTrip(req *http.Request) (*http.Response, error) {
-	r, err := describe(req)
+	r, _, err := describe(req, t.Tape)
 	if err != nil {
 		return nil, err
 	}
@@ -114,8 +163,15 @@ func (t *recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	resp.Body = io.NopCloser(bytes.NewReader(content))
 	x := req.Context().Value(exchangeKey{}).(*exchange)
-	r.Response.Status, r.Response.Header = resp.StatusCode, x.redact.Header(resp.Header)
-	if shown := x.redact.Text(string(content)); utf8.ValidString(shown) {
+	for _, cookie := range resp.Cookies() {
+		t.Learned(cookie.Value)
+	}
+	if to, err := resp.Location(); err == nil {
+		t.Learned(NewRedactor(to, nil).values...)
+	}
+	r.At = time.Now().UTC().Truncate(time.Second)
+	r.Response.Status, r.Response.Header = resp.StatusCode, hideAll(t.Tape, x.redact.Header(resp.Header))
+	if shown := t.Hidden(x.redact.Text(string(content))); utf8.ValidString(shown) {
 		r.Response.Text = shown
 	} else {
 		r.Response.Base64 = base64.StdEncoding.EncodeToString([]byte(shown))
@@ -131,19 +187,18 @@ func (t *recorder) write(r *recording) error {
 	if err != nil {
 		return fmt.Errorf("recording: %w", err)
 	}
-	if err := os.MkdirAll(t.dir, 0o755); err != nil {
+	if err := os.MkdirAll(t.Dir, 0o755); err != nil {
 		return fmt.Errorf("recording: %w", err)
 	}
-	return os.WriteFile(t.place(r), append(raw, '\n'), 0o600)
+	file, _ := t.Next("", r.key(r.Request.Body))
+	return os.WriteFile(file, append(raw, '\n'), 0o600)
 }
 
-type replayer struct{ tape }
-
-func newReplayer(dir string) *replayer { return &replayer{tape{dir: dir, seen: map[string]int{}}} }
+type replayer struct{ *action.Tape }
 
 // RoundTrip implements http.RoundTripper. A request that was never recorded, or not as often, fails.
 func (t *replayer) RoundTrip(req *http.Request) (*http.Response, error) {
-	wanted, err := describe(req)
+	wanted, whole, err := describe(req, t.Tape)
 	if err != nil {
 		return nil, err
 	}
@@ -156,11 +211,19 @@ func (t *replayer) RoundTrip(req *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 	}
-	path := t.place(wanted)
+	path, n := t.Next("", wanted.key(wanted.Request.Body))
 	raw, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) && whole != wanted.Request.Body {
+		path, _ = t.Next("", wanted.key(whole))
+		raw, err = os.ReadFile(path)
+	}
 	if errors.Is(err, fs.ErrNotExist) {
+		nearest, bad := t.nearest(wanted, n)
+		if bad != nil {
+			return nil, bad
+		}
 		return nil, &Failure{Kind: KindInvalid, Err: &stepwell.Error{Code: stepwell.CodeNotFound,
-			Message: fmt.Sprintf("no recording of %s %s (%s)", wanted.Request.Method, wanted.Request.URL, filepath.Base(path)), Hint: "record it first"}}
+			Message: fmt.Sprintf("no recording of %s %s (%s)%s", wanted.Request.Method, wanted.Request.URL, filepath.Base(path), nearest), Hint: "record it first"}}
 	}
 	if err != nil {
 		return nil, err
@@ -182,6 +245,67 @@ func (t *replayer) RoundTrip(req *http.Request) (*http.Response, error) {
 	header.Del("Content-Length")
 	return &http.Response{StatusCode: r.Response.Status, Status: strings.TrimSpace(fmt.Sprint(r.Response.Status, " ", http.StatusText(r.Response.Status))),
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: header, Body: io.NopCloser(bytes.NewReader(content)), ContentLength: int64(len(content)), Request: req}, nil
+}
+
+// maxNearest bounds how many recordings are read to find the nearest one.
+const maxNearest = 10_000
+
+// nearest says which recording is most like a request of which there is none.
+func (t *replayer) nearest(wanted *recording, n int) (string, error) {
+	entries, err := os.ReadDir(t.Dir)
+	if err != nil {
+		return "", fmt.Errorf("recordings: %w", err)
+	}
+	most, found := -1, ""
+	for _, e := range entries[:min(len(entries), maxNearest)] {
+		if e.IsDir() || filepath.Ext(e.Name()) != ".json" {
+			continue
+		}
+		raw, err := os.ReadFile(filepath.Join(t.Dir, e.Name()))
+		if err != nil {
+			return "", fmt.Errorf("recordings: %w", err)
+		}
+		r := &recording{}
+		if json.Unmarshal(raw, r) != nil || r.Request.Method == "" {
+			continue // of something else
+		}
+		like := alike(wanted.Request.URL, r.Request.URL)
+		same := r.Request.Method == wanted.Request.Method
+		if same {
+			like += 1 << 10
+		}
+		if same && r.Request.URL == wanted.Request.URL {
+			like += 1<<20 + alike(wanted.Request.Body, r.Request.Body)
+		}
+		if like <= most {
+			continue
+		}
+		most, found = like, "the nearest one recorded is "+r.Request.Method+" "+r.Request.URL
+		switch {
+		case like < 1<<20:
+		case r.Request.Body != wanted.Request.Body:
+			at := alike(wanted.Request.Body, r.Request.Body)
+			found += fmt.Sprintf(" with another body: %q, now %q", stepwell.Clip(r.Request.Body[at:], 60), stepwell.Clip(wanted.Request.Body[at:], 60))
+		case n > 1:
+			found += fmt.Sprintf(", which was sent %d times", n-1)
+		}
+	}
+	if found == "" {
+		return "", nil
+	}
+	return "; " + found, nil
+}
+
+// alike is how many bytes two texts have in common at their beginning, on a border of runes.
+func alike(a, b string) int {
+	n := 0
+	for n < len(a) && n < len(b) && a[n] == b[n] {
+		n++
+	}
+	for n > 0 && n < len(a) && !utf8.RuneStart(a[n]) {
+		n--
+	}
+	return n
 }
 
 // partly sends requests to the hosts that the guard names, and answers the others from recordings.

@@ -36,7 +36,7 @@ func (p *program) newMCPCommand() *cobra.Command {
 	c.flags = flags
 	rehearse := &cobra.Command{Use: "rehearse", Short: "Serve one rehearsal", Hidden: true, Args: arguments(0, 0, ""), RunE: func(*cobra.Command, []string) error {
 		actions := func(streams *scenario.Streams, clock *sim.Clock) (*action.Registry, error) {
-			return p.testActions(streams, clock, []string{}) // no host
+			return p.testActions(streams, clock, []string{}, nil) // no host
 		}
 		return rehearsal.Stage{Actions: actions, Now: clock()}.Serve(context.Background(), p.in, p.out)
 	}}

@@ -32,6 +32,9 @@ type runFlags struct {
 	noDB       bool
 	server     string
 	project    string
+	record     string
+	recordHTTP string
+	replayHTTP string
 	output     *choice
 }
 
@@ -56,6 +59,10 @@ func (p *program) newRunCommand() *cobra.Command {
 	flags.BoolVar(&f.dryRun, "dry-run", false, "check everything and show the plan, but run nothing")
 	flags.BoolVar(&f.watch, "watch", false, "run it again each time that it or a file it refers to has changed, until Ctrl-C")
 	flags.StringVar(&f.project, "project", "", "`id` of a project whose processed items the execution counts")
+	flags.StringVar(&f.record, "record", "", "write a test that plays the execution again into this `folder`, as test --from does")
+	flags.StringVar(&f.recordHTTP, "record-http", "", "record requests and commands of steps, without secrets, in this `folder`")
+	flags.StringVar(&f.replayHTTP, "replay-http", "", "answer requests and commands of steps from this `folder`: nothing is sent, no command runs")
+	cmd.MarkFlagsMutuallyExclusive("record-http", "replay-http")
 	flags.BoolVar(&f.noDB, "no-db", false, "keep nothing: no data directory, no history, no --resume")
 	f.addReport(flags)
 	f.output = format(flags, "text", "json")
@@ -101,7 +108,7 @@ func (p *program) run(file string, f *runFlags) error {
 }
 
 func (p *program) runFile(file string, f *runFlags) error {
-	if f.server != "" && !f.dryRun {
+	if f.server != "" && !f.dryRun && f.record+f.recordHTTP+f.replayHTTP == "" {
 		return p.runThere(file, f)
 	}
 	d, actions, err := p.loadWithActions(file)
@@ -114,6 +121,15 @@ func (p *program) runFile(file string, f *runFlags) error {
 	}
 	if err := f.report(d.def); err != nil {
 		return err
+	}
+	var t *taping
+	if f.record+f.recordHTTP+f.replayHTTP != "" {
+		var done func()
+		if t, done, err = p.record(f, file); err != nil {
+			return err
+		}
+		defer done()
+		p.settings.taping = t
 	}
 	if f.dryRun {
 		return p.showPlan(d.def, actions, f.output.value)
@@ -133,6 +149,9 @@ func (p *program) runFile(file string, f *runFlags) error {
 		return p.resumeNewest(s, d)
 	}
 	p.hintUnfinished(s, d)
+	if t != nil && !t.replays {
+		s.after = func(ctx context.Context, x *api.ExecutionDetail) error { return t.keep(ctx, s, x, file) }
+	}
 	return s.start(d.def, params, f.project)
 }
 

@@ -54,7 +54,12 @@ func (p *program) open(output, resume string) (*session, error) {
 		return nil, err
 	}
 	o.Log = s.log()
+	t := p.settings.taping
 	o.Observe = func(u *conductor.Update) {
+		if t != nil && t.execution.Load() == nil {
+			id := u.Execution.ID
+			t.execution.Store(&id)
+		}
 		if s.tracker != nil {
 			s.tracker.Observe(u)
 		}
@@ -71,6 +76,9 @@ func (p *program) open(output, resume string) (*session, error) {
 	}
 	if s.app, err = app.New(context.Background(), o); err != nil {
 		return nil, err
+	}
+	if t != nil {
+		t.guard.Store(s.app.Secrets)
 	}
 	if s.client, err = s.app.Client(); err != nil {
 		return nil, s.abandon(err)

@@ -19,10 +19,11 @@ import (
 
 // commonFlags are the values of the flags that several commands have.
 type commonFlags struct {
-	memory   bool   // there is no database: executions end with the process
-	data     string // the data directory, "" when the database is elsewhere
-	db       string // the database file
-	file     string // the settings file, whether it exists or not
+	taping   *taping // nil: nothing is recorded, and nothing answered from recordings
+	memory   bool    // there is no database: executions end with the process
+	data     string  // the data directory, "" when the database is elsewhere
+	db       string  // the database file
+	file     string  // the settings file, whether it exists or not
 	workers  int
 	sync     choice
 	lenient  bool
@@ -146,6 +147,9 @@ func (p *program) options() (app.Options, error) {
 	p.settings.serving.AddTo(&o, p.env)
 	err := p.settings.outgoing.AddTo(&o, p.env)
 	o.Kubernetes.Online = p.settings.online
+	if t := p.settings.taping; t != nil {
+		o.Tape, o.Replay = t.tape, t.replays
+	}
 	return o, err
 }
 

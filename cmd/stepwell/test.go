@@ -38,6 +38,8 @@ type testFlags struct {
 	watch    bool
 	verbose  bool
 	from     string
+	replay   string // the folder of --replay-http
+	check    string
 	unmocked *choice
 	output   *choice
 
@@ -82,6 +84,8 @@ func (p *program) newTestCommand() *cobra.Command {
 	flags.BoolVar(&f.watch, "watch", false, "test again each time that a test or a pipeline has changed, until Ctrl-C")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "name tests that passed, and decisions that no test has seen")
 	flags.StringVar(&f.from, "from", "", "write a test that plays the `execution` with this id again, and run nothing")
+	flags.StringVar(&f.replay, "replay-http", "", "answer requests and commands of steps that run for real from this `folder` (run --record-http)")
+	flags.StringVar(&f.check, "check", "", "with --replay-http, warn of recordings older than this `age`, such as 36h, 1d or 2w")
 	flags.StringVar(&c.server, "server", "", "`URL` of the server that has the execution of --from")
 	f.unmocked = &choice{"fail", []string{"fail", "empty", "real"}}
 	flags.Var(f.unmocked, "unmocked", "what becomes of steps without a mock, where the test does not say it:\nfail the test, complete with empty outputs, or run for real")
@@ -131,6 +135,9 @@ func (p *program) test(ctx context.Context, paths []string, f *testFlags) error 
 	if len(tests) == 0 {
 		return notFound("", "no test has a name that matches %q", f.run)
 	}
+	if err := p.checkRecordings(f); err != nil {
+		return err
+	}
 	report, err := p.testAll(ctx, tests, f)
 	if err != nil {
 		return err
@@ -139,6 +146,24 @@ func (p *program) test(ctx context.Context, paths []string, f *testFlags) error 
 		return err
 	}
 	return p.verdict(report, f)
+}
+
+// checkRecordings looks at the folder of --replay-http.
+func (p *program) checkRecordings(f *testFlags) error {
+	if f.replay == "" {
+		if f.check != "" {
+			return stepwell.Invalid("name the folder: --replay-http DIR", "--check is of recordings")
+		}
+		return nil
+	}
+	names, err := recordingsIn(f.replay)
+	if err == nil && len(names) == 0 {
+		err = noRecordings(f.replay)
+	}
+	if err != nil || f.check == "" {
+		return err
+	}
+	return p.checkAge(f.replay, f.check)
 }
 
 // testsForCore is how many tests are worth another core.
@@ -283,7 +308,13 @@ func (p *program) testRunner(f *testFlags) (_ *scenario.Runner, done func(), err
 	}
 	done = func() { os.RemoveAll(dir) } // what cannot be deleted stays in the system's folder for temporary files
 	streams, clock := &scenario.Streams{Dir: filepath.Join(dir, "streams")}, &sim.Clock{}
-	actions, err := p.testActions(streams, clock, f.allow)
+	var begin func([]string)
+	var t *taping
+	if f.replay != "" {
+		t = newTaping(f.replay, true)
+		begin = t.begin
+	}
+	actions, err := p.testActions(streams, clock, f.allow, t)
 	if err != nil {
 		done()
 		return nil, nil, err
@@ -295,18 +326,21 @@ func (p *program) testRunner(f *testFlags) (_ *scenario.Runner, done func(), err
 		}
 		return d.def, d.problems, nil
 	}
-	return scenario.NewRunner(scenario.Options{Actions: actions, Clock: clock, Streams: streams, Load: load, Update: f.update, Unmocked: f.unmocked.value, Seed: f.seed, Real: f.real}), done, nil
+	return scenario.NewRunner(scenario.Options{Actions: actions, Clock: clock, Streams: streams, Load: load, Update: f.update, Unmocked: f.unmocked.value, Seed: f.seed, Real: f.real, Begin: begin, Recorded: t != nil}), done, nil
 }
 
 // testActions are the actions that go with the settings, by the clock of the tests and with their streams. Requests go only to the hosts
-// in only; nil: to all that the settings allow.
-func (p *program) testActions(streams *scenario.Streams, clock *sim.Clock, only []string) (*action.Registry, error) {
+// in only; nil: to all that the settings allow. t answers them, unless it is nil.
+func (p *program) testActions(streams *scenario.Streams, clock *sim.Clock, only []string, t *taping) (*action.Registry, error) {
 	o, err := p.options()
 	if err != nil {
 		return nil, err
 	}
 	if only != nil {
 		o.HTTP.OnlyHosts, o.HTTP.AllowHosts = only, append(slices.Clone(o.HTTP.AllowHosts), only...)
+	}
+	if t != nil {
+		o.Tape, o.Replay = t.tape, true
 	}
 	o.Now, o.Checkpoints, o.Replace = clock.Now, streams.Dir, streams.Replace
 	return app.Actions(o)

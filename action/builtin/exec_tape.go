@@ -1,0 +1,144 @@
+package builtin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/action"
+	"github.com/stepwell/stepwell/expr"
+)
+
+// execRecording is a command in a file: what came of it, without secrets. Files that it wrote are not recorded.
+type execRecording struct {
+	At      time.Time       `json:"recorded_at"`
+	Params  json.RawMessage `json:"params"`
+	Outputs json.RawMessage `json:"outputs,omitempty"` // with the exit code, and the program's own or the end of its standard output
+	Error   *execFailure    `json:"error,omitempty"`
+}
+
+// execFailure is a command that did not complete its step.
+type execFailure struct {
+	Kind    string        `json:"kind"` // failed, permanent or skipped
+	Code    stepwell.Code `json:"code,omitempty"`
+	Message string        `json:"message"`
+	Hint    string        `json:"hint,omitempty"`
+}
+
+// execTape records commands, or gives what was recorded without starting a program.
+type execTape struct {
+	execHandler
+	tape    *action.Tape
+	replays bool
+}
+
+// Run implements action.Handler.
+func (h execTape) Run(ctx context.Context, call *action.Call) (any, error) {
+	params, err := h.describe(call.Params)
+	if err != nil {
+		return nil, err
+	}
+	if h.replays {
+		return h.replay(params)
+	}
+	out, err := h.execHandler.Run(ctx, call)
+	if ctx.Err() != nil {
+		return out, err // it was stopped: that is nothing to play again
+	}
+	r := execRecording{At: h.o.Now().UTC().Truncate(time.Second), Params: params}
+	if err != nil {
+		r.Error = h.failure(err)
+	} else if r.Outputs, err = h.hidden(out); err != nil {
+		return nil, err
+	}
+	raw, bad := json.MarshalIndent(&r, "", "  ")
+	if bad == nil {
+		bad = os.MkdirAll(h.tape.Dir, 0o755)
+	}
+	if bad == nil {
+		file, _ := h.tape.Next("exec-", string(params))
+		bad = os.WriteFile(file, append(raw, '\n'), 0o600)
+	}
+	if bad != nil {
+		return nil, fmt.Errorf("recording: %w", bad)
+	}
+	return out, err
+}
+
+// hidden is a value as JSON without secrets.
+func (h execTape) hidden(v any) (json.RawMessage, error) {
+	raw, err := expr.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	return json.RawMessage(h.tape.Hidden(string(raw))), nil
+}
+
+// describe is the command without secrets. The variables whose names say that they are secret are left out.
+func (h execTape) describe(params map[string]any) (json.RawMessage, error) {
+	shown := maps.Clone(params)
+	if env, ok := params["env"].(map[string]any); ok {
+		env = maps.Clone(env)
+		for name, value := range env {
+			if h.tape.Secret != nil && h.tape.Secret(name) {
+				h.tape.Learned(fmt.Sprint(value))
+				env[name] = "***"
+			}
+		}
+		shown["env"] = env
+	}
+	if names, ok := params["pass_env"].([]any); ok {
+		for _, name := range names {
+			if name, ok := name.(string); ok && h.tape.Secret != nil && h.tape.Secret(name) {
+				h.tape.Learned(os.Getenv(name))
+			}
+		}
+	}
+	return h.hidden(shown)
+}
+
+func (h execTape) failure(err error) *execFailure {
+	f := &execFailure{Kind: "failed", Code: stepwell.CodeOf(err), Message: h.tape.Hidden(err.Error()), Hint: stepwell.HintOf(err)}
+	if skip, ok := errors.AsType[*action.SkipError](err); ok {
+		f.Kind, f.Code, f.Message = "skipped", "", h.tape.Hidden(skip.Reason)
+	} else if action.IsFail(err) {
+		f.Kind = "permanent"
+	}
+	return f
+}
+
+func (h execTape) replay(params json.RawMessage) (any, error) {
+	file, n := h.tape.Next("exec-", string(params))
+	raw, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		which := ""
+		if n > 1 {
+			which = fmt.Sprintf(", it ran %d times", n-1)
+		}
+		return nil, action.Fail(stepwell.Errorf(stepwell.CodeNotFound, "record it first", "no recording of the command %s%s", stepwell.Clip(string(params), 500), which))
+	}
+	if err != nil {
+		return nil, err
+	}
+	var r execRecording
+	if err := json.Unmarshal(raw, &r); err != nil {
+		return nil, action.Fail(fmt.Errorf("recording %s: %w", file, err))
+	}
+	if r.Error == nil {
+		return r.Outputs, nil
+	}
+	err = &stepwell.Error{Code: r.Error.Code, Message: r.Error.Message, Hint: r.Error.Hint}
+	switch r.Error.Kind {
+	case "skipped":
+		return nil, action.Skip(r.Error.Message)
+	case "permanent":
+		return nil, action.Fail(err)
+	}
+	return nil, err
+}
