@@ -55,6 +55,12 @@ func Handler(base, version string) (http.Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("web: index.html: %w", err)
 	}
+	var screens []screen
+	if routes, ok := files["routes.json"]; ok { // pages that were built without it load their parts one after the other
+		if screens, err = screensOf(routes.packed); err != nil {
+			return nil, fmt.Errorf("web: routes.json: %w", err)
+		}
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name := strings.TrimPrefix(r.URL.Path, "/")
 		if f, ok := files[name]; ok && name != "index.html" {
@@ -73,7 +79,7 @@ func Handler(base, version string) (http.Handler, error) {
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
 		h.Set("Cache-Control", "no-store")
 		// Not html/template: calling methods by name, it would have the linker keep every method of the program.
-		told := strings.NewReplacer("{{.Base}}", html.EscapeString(base), "{{.Nonce}}", nonce, "{{.Version}}", html.EscapeString(version))
+		told := strings.NewReplacer("{{.Base}}", html.EscapeString(base), "{{.Nonce}}", nonce, "{{.Version}}", html.EscapeString(version), "</head>", linksFor(screens, name)+"</head>")
 		_, _ = told.WriteString(w, page) // the client may have gone
 	}), nil
 }

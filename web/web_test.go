@@ -144,6 +144,35 @@ func TestHandler(t *testing.T) {
 	}
 }
 
+// TestPageNamesItsFiles: a page names the code of the screen that its address shows, and what that asks first; every file is there.
+func TestPageNamesItsFiles(t *testing.T) {
+	h, err := web.Handler("/", "v1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	links := regexp.MustCompile(`<link rel="(modulepreload|stylesheet|preload)"[^>]* href="\./([^"]+)"`)
+	for path, want := range map[string]string{
+		"/": "assets/Home.js", "/executions": "assets/Executions.js", "/executions/x": "assets/Execution.js", "/executions/x/log": "assets/Execution.css",
+		"/executions/x/compare/y": "assets/Compare.js", "/pipelines/new": "assets/Editor.js", "/pipelines/new/edit": "assets/Editor.js",
+	} {
+		page := httptest.NewRecorder()
+		h.ServeHTTP(page, httptest.NewRequest("GET", path, nil))
+		named := map[string]bool{}
+		for _, link := range links.FindAllStringSubmatch(page.Body.String(), -1) {
+			named[link[2]] = true
+			if link[1] == "preload" {
+				continue
+			}
+			if file := get(t, h, "/"+link[2]); file.StatusCode != 200 {
+				t.Errorf("the page of %s names %s, which is answered %d", path, link[2], file.StatusCode)
+			}
+		}
+		if !named[want] {
+			t.Errorf("the page of %s does not name %s:\n%s", path, want, page.Body)
+		}
+	}
+}
+
 // npm runs a script of the pages with what web/build installs. Without node it is skipped with one line; with CI=true it fails.
 func npm(t *testing.T, env []string, args ...string) {
 	t.Helper()

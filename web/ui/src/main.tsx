@@ -3,7 +3,7 @@ import { StrictMode } from "react"
 import { createRoot } from "react-dom/client"
 import { Router } from "wouter"
 import { base, queries } from "./api/client"
-import { Frame } from "./frame/Frame"
+import { first, Frame } from "./frame/Frame"
 import { applyTheme } from "./frame/Theme"
 import { press } from "./keys"
 import "./parts/tokens.css"
@@ -11,6 +11,8 @@ import "./parts/parts.css"
 
 applyTheme()
 window.addEventListener("keydown", (e) => { if (!e.defaultPrevented) press(e, performance.now()) })
+// The server names the code of the screen in the page: mostly it is there by now. Where it is late, the frame does not wait for it.
+await Promise.race([first(window.location.pathname.slice(base.length - 1)).catch(() => undefined), new Promise((go) => setTimeout(go, 100))])
 createRoot(document.getElementById("app")!).render(
   <StrictMode>
     <QueryClientProvider client={queries}>

@@ -66,3 +66,15 @@ test("a viewer cannot run or decide, and is told why", async () => {
   await o.close()
   await own.stop()
 })
+
+test.skipIf(process.env.UI_DIST)("what home asks first is asked by its page, before the code is there, and once", async () => {
+  const opened = await open(server, "/pipelines", { expected: /stream/ })
+  const { page } = opened
+  await page.route("**/api/v1/stream*", (route) => route.abort()) // its first message has lists read again
+  await page.goto(server.url + "/")
+  await page.locator(".tiles, .begin").waitFor()
+  const asked = await page.evaluate(() => [...document.querySelectorAll<HTMLLinkElement>("link[rel=preload]")].map((l) => `${l.href} ${performance.getEntriesByName(l.href).length}`))
+  expect(asked.length).toBeGreaterThan(3)
+  expect(asked.filter((a) => !a.endsWith(" 1"))).toEqual([])
+  await opened.close()
+})

@@ -5,17 +5,24 @@ import { useKeys } from "../keys"
 import { useMe } from "../me"
 import { Skeleton } from "../parts/Loading"
 import { Toasts } from "../parts/Toasts"
-import { screens, type Screen } from "../screens/screens"
+import { fits, screens, type Screen } from "../screens/screens"
 import { useBadges } from "./Badges"
 import { Broken } from "./Broken"
 import "./frame.css"
 import { Help } from "./Help"
 import { LiveLight } from "./LiveLight"
 import { Login, LogOut } from "./Login"
-import { Palette } from "./Palette"
 import { Theme } from "./Theme"
 
-const loaded = screens.map((s) => ({ ...s, Page: lazy(s.load) }))
+const palette = () => import("./Palette").then((m) => ({ default: m.Palette }))
+const Palette = lazy(palette)
+const pages = screens.map((s) => ({ ...s, Page: lazy(s.load) }))
+
+/** first loads the code of the screen that an address shows, so that the first thing that is drawn is that screen. */
+export async function first(path: string): Promise<void> {
+  const page = pages.find((s) => fits(s.path, path))
+  if (page) page.Page = (await page.load()).default as typeof page.Page
+}
 
 function Rail({ badges }: { badges: Record<string, number> }) {
   const [path] = useLocation()
@@ -50,6 +57,10 @@ export function Frame() {
     { keys: "ctrl+k", does: "Search and commands", act: () => setFinding(true) },
     { keys: "?", does: "Show all keys", act: () => setHelp(true) },
   ])
+  useEffect(() => {
+    const idle = window.requestIdleCallback ?? setTimeout
+    idle(() => void palette().catch(() => undefined)) // got again when it is opened
+  }, [])
   const who = me.data && `${me.data.name} ${me.data.role}`
   useEffect(() => (who ? listen() : undefined), [who])
   if (me.error?.status === 401) return <Login />
@@ -70,7 +81,7 @@ export function Frame() {
         <Broken>
           <Suspense fallback={<Skeleton lines={6} />}>
             <Switch>
-              {loaded.map((s) => (
+              {pages.map((s) => (
                 <Route key={s.path} path={s.path}>{(params) => <Titled title={s.title} waiting={waiting}><s.Page params={params as Record<string, string | undefined>} /></Titled>}</Route>
               ))}
               <Route><NotFound /></Route>
@@ -79,7 +90,7 @@ export function Frame() {
         </Broken>
       </main>
       <Toasts />
-      {finding && <Palette onClose={() => setFinding(false)} />}
+      {finding && <Suspense fallback={null}><Palette onClose={() => setFinding(false)} /></Suspense>}
       {help && <Help onClose={() => setHelp(false)} />}
     </div>
   )

@@ -6,12 +6,15 @@ export interface Screen {
   title: string
   /** Where it stands in the rail; left out: it is reached from another screen. */
   rail?: { icon: string; key: string; role?: "operator" | "editor" | "admin" }
+  /** What the screen asks the API at once: the page it is given asks for it before the code is there. Such a request must be made with
+   * exactly this address, always, or the browser warns. */
+  asks?: string[]
   load: () => Promise<{ default: ComponentType<{ params: Record<string, string | undefined> }> }>
 }
 
 // The first path that fits counts: those with fixed words stand before those without.
 export const screens: Screen[] = [
-  { path: "/", title: "Home", rail: { icon: "⌂", key: "h" }, load: () => import("./home/Home") },
+  { path: "/", title: "Home", rail: { icon: "⌂", key: "h" }, asks: ["executions?limit=10", "metrics", "stats/executions?bucket=day"], load: () => import("./home/Home") },
   { path: "/executions", title: "Executions", rail: { icon: "▷", key: "e" }, load: () => import("./executions/Executions") },
   { path: "/executions/:a/compare/:b", title: "Compare", load: () => import("./compare/Compare") },
   { path: "/executions/:id/:tab?", title: "Execution", load: () => import("./execution/Execution") },
@@ -32,3 +35,9 @@ export const screens: Screen[] = [
   { path: "/admin", title: "Admin", rail: { icon: "⚙", key: "d" }, load: () => import("./admin/Admin") },
   { path: "/admin/:tab", title: "Admin", load: () => import("./admin/Admin") },
 ]
+
+/** fits says whether an address is a screen's. */
+export function fits(screen: string, path: string): boolean {
+  const [words, have] = [screen, path].map((p) => p.split("/").filter(Boolean)) as [string[], string[]]
+  return have.length <= words.length && words.every((w, i) => (have[i] === undefined ? w.endsWith("?") : w.startsWith(":") || w === have[i]))
+}

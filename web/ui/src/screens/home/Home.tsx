@@ -1,4 +1,4 @@
-import { useState, type ReactNode } from "react"
+import { lazy, Suspense, useState, type ReactNode } from "react"
 import { Link } from "wouter"
 import { api, base, data, useAsk, type Schemas } from "../../api/client"
 import { formatCount, formatDuration } from "../../format"
@@ -8,10 +8,11 @@ import { Copyable } from "../../parts/Copy"
 import { Loaded } from "../../parts/Loading"
 import { StateMark } from "../../parts/State"
 import { useApprovals } from "../approvals/decide"
-import { RunDialog } from "../run/RunDialog"
 import { Ended } from "./Ended"
 import { example } from "./example"
 import { NeedsYou, NextFires, Recent } from "./Panels"
+
+const RunDialog = lazy(() => import("../run/RunDialog").then((m) => ({ default: m.RunDialog })))
 
 export default function Home() {
   const [run, setRun] = useState<string | null | undefined>()
@@ -37,7 +38,7 @@ export default function Home() {
           </>
         )}
       </Loaded>
-      {run !== undefined && <RunDialog document={run ?? undefined} onClose={() => setRun(undefined)} />}
+      {run !== undefined && <Suspense fallback={null}><RunDialog document={run ?? undefined} onClose={() => setRun(undefined)} /></Suspense>}
     </div>
   )
 }
