@@ -54,7 +54,7 @@ type ListLogs struct {
 }
 
 func describeLogs(op *huma.Operation) {
-	op.Description = "In order, from the beginning unless before, around, tail or a cursor says otherwise. A search (q) looks at 100,000 lines or for half a second in one request: a page may have few hits or none, and a cursor to go on with."
+	op.Description = "In order, from the beginning unless before, around, tail or a cursor says otherwise. A search (q) looks at 1,000,000 lines or for half a second in one request: a page may have few hits or none, and a cursor to go on with."
 }
 
 // Names of the lists that cursors of log lines belong to.

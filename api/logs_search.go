@@ -14,7 +14,7 @@ import (
 // Bounds of one request that searches a log.
 const (
 	searchTime  = 500 * time.Millisecond
-	searchLines = 100_000
+	searchLines = 1_000_000
 	searchLeast = 200 // lines are looked at in any time, so that every request gets on
 	searchPage  = 2_000
 	maxContext  = 20 // lines around a hit; fewer than searchLeast
@@ -54,6 +54,20 @@ func (s *server) searchLogs(ctx context.Context, x *store.Execution, in *ListLog
 	}
 	enough := time.Now().Add(searchTime)
 	for {
+		// Most lines of a search without lines around its hits have nothing to do with it: what they say is read first.
+		if w.around == 0 && w.hits < w.limit && p.f.Level == "" {
+			more, skipped, err := s.skip(ctx, x, p, w)
+			switch {
+			case err != nil:
+				return nil, err
+			case !more:
+				return reply(w.list(p, false), nil)
+			case skipped && (time.Now().After(enough) || w.searched >= searchLines):
+				return reply(w.list(p, true), nil)
+			case skipped:
+				continue
+			}
+		}
 		lines, err := s.readLogs(ctx, x.No, p, searchPage)
 		if err != nil {
 			return nil, err
@@ -76,6 +90,31 @@ func (s *server) searchLogs(ctx context.Context, x *store.Execution, in *ListLog
 			return reply(w.list(p, false), nil)
 		}
 	}
+}
+
+// skip passes the next lines if none of them says what is asked for. More is false when there are none behind them.
+func (s *server) skip(ctx context.Context, x *store.Execution, p *logPage, w *logSearch) (more, skipped bool, err error) {
+	f := p.f
+	f.Limit = searchPage
+	if p.backward {
+		f.Tail = searchPage
+	}
+	texts, err := s.o.Store.LogTexts(ctx, x.No, f)
+	if err != nil {
+		return false, false, err
+	}
+	for _, message := range texts.Messages {
+		if w.match(s.text(x.ID, message)) {
+			return true, false, nil
+		}
+	}
+	w.searched += len(texts.Messages)
+	if len(texts.Messages) > 0 {
+		if p.f.After = texts.Last; p.backward {
+			p.f.After, p.f.Before = 0, texts.First
+		}
+	}
+	return len(texts.Messages) == searchPage, true, nil
 }
 
 // add looks at a line; false: the page is full, and ends before it.

@@ -48,6 +48,22 @@ func (f *LogFilter) Bounds() (level int, since, until int64, n int, tail bool, e
 	return level, since, until, Limit(f.Limit, 1000, 10_000), false, err
 }
 
+// Add adds a line.
+func (t *LogTexts) Add(seq int64, message string) {
+	if len(t.Messages) == 0 {
+		t.First = seq
+	}
+	t.Messages, t.First, t.Last = append(t.Messages, message), min(t.First, seq), max(t.Last, seq)
+}
+
+// TextsOf is what log lines say.
+func TextsOf(lines []LogLine) (t LogTexts) {
+	for i := range lines {
+		t.Add(lines[i].Seq, lines[i].Message)
+	}
+	return t
+}
+
 // MaxLogSpans bounds LogSpans.
 const MaxLogSpans = 1000
 

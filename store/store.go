@@ -277,6 +277,12 @@ type LogFilter struct {
 	Limit   int       // Defaults to 1,000, at most 10,000
 }
 
+// LogTexts is what some log lines say, and the lowest and the highest of their Seqs; those are 0 without lines.
+type LogTexts struct {
+	Messages    []string
+	First, Last int64
+}
+
 // Reader has the reads of the API and the feed.
 type Reader interface {
 	// Execution finds one by id or by a unique beginning of it; CodeNotFound, CodeConflict when
@@ -303,6 +309,8 @@ type Reader interface {
 	Events(ctx context.Context, execution int64, after int64, limit int) ([]engine.HistoryEvent, error)
 	// Logs lists log lines in order.
 	Logs(ctx context.Context, execution int64, f LogFilter) ([]LogLine, error)
+	// LogTexts has the messages of the lines that Logs lists for the same filter, in any order. For searching: it costs a fraction of Logs.
+	LogTexts(ctx context.Context, execution int64, f LogFilter) (LogTexts, error)
 	// LogSpans cuts the log lines of an execution into at most n spans of equally many Seqs, those without lines left out, and
 	// counts what is in each. The cost is that of counting entries of indexes.
 	LogSpans(ctx context.Context, execution int64, n int) ([]LogSpan, error)

@@ -4,31 +4,39 @@ import (
 	"encoding/json"
 	"fmt"
 	"html"
+	"net/url"
 	"path"
 	"slices"
 	"strings"
 )
 
 // screen is a row of routes.json, which the build makes of the table of screens: what a page of such an address needs beside the first
-// files of every page, and what it asks the API first.
+// files of every page, and what it asks the API first. Words of its path, and of what it asks, that begin with a colon are any words of
+// the address; with a question mark behind it, the last one may be missing.
 type screen struct {
 	Path  string   `json:"path"`
 	Files []string `json:"files"`
 	Asks  []string `json:"asks"`
-	links string
 }
 
-// screensOf reads routes.json, compressed, and makes the links of each screen.
-func screensOf(packed []byte) ([]screen, error) {
+// screensOf reads routes.json, compressed.
+func screensOf(packed []byte) (list []screen, err error) {
 	text, err := unpack(packed)
 	if err != nil {
 		return nil, err
 	}
-	var list []screen
-	if err := json.Unmarshal([]byte(text), &list); err != nil {
-		return nil, err
-	}
+	return list, json.Unmarshal([]byte(text), &list)
+}
+
+// linksFor are the links to what the page of an address needs, "" where it is no screen's. Where the address has a query, it is
+// not known what will be asked.
+func linksFor(list []screen, address string, query bool) string {
+	have := words(address)
 	for i := range list {
+		values, ok := list[i].match(have)
+		if !ok {
+			continue
+		}
 		var b strings.Builder
 		for _, name := range list[i].Files {
 			rel := "modulepreload"
@@ -38,39 +46,32 @@ func screensOf(packed []byte) ([]screen, error) {
 			fmt.Fprintf(&b, "<link rel=%q crossorigin href=\"./%s\">\n", rel, html.EscapeString(name))
 		}
 		for _, ask := range list[i].Asks {
-			fmt.Fprintf(&b, "<link rel=\"preload\" as=\"fetch\" crossorigin href=\"./api/v1/%s\">\n", html.EscapeString(ask))
+			if named := strings.Contains(ask, ":"); !named || !query {
+				fmt.Fprintf(&b, "<link rel=\"preload\" as=\"fetch\" crossorigin href=\"./api/v1/%s\">\n", html.EscapeString(values.Replace(ask)))
+			}
 		}
-		list[i].links = b.String()
+		return b.String()
 	}
-	return list, nil
+	return ""
 }
 
-// fits says whether the path of an address is one of the screen's. A word of the screen's path that begins with a colon is any word;
-// with a question mark behind it, it may be missing.
-func (s *screen) fits(address string) bool {
-	have := words(address)
-	for i, word := range words(s.Path) {
-		optional := strings.HasSuffix(word, "?")
-		switch {
-		case i >= len(have):
-			return optional
-		case !strings.HasPrefix(word, ":") && word != have[i]:
-			return false
+// match gives what stands for the words of the path that begin with a colon; false if the address is not one of the screen's.
+func (s *screen) match(have []string) (values *strings.Replacer, ok bool) {
+	want := words(s.Path)
+	var pairs []string
+	for i, word := range want {
+		name, named := strings.CutPrefix(word, ":")
+		switch optional := strings.HasSuffix(name, "?"); {
+		case i >= len(have) && optional:
+		case i >= len(have) || !named && word != have[i]:
+			return nil, false
+		case named && !optional:
+			pairs = append(pairs, ":"+name, url.PathEscape(have[i]))
 		}
 	}
-	return len(have) <= len(words(s.Path))
+	return strings.NewReplacer(pairs...), len(have) <= len(want)
 }
 
 func words(p string) []string {
 	return slices.DeleteFunc(strings.Split(p, "/"), func(w string) bool { return w == "" })
-}
-
-// linksFor are the links of the first screen that an address fits, "" for those of none.
-func linksFor(list []screen, address string) string {
-	for i := range list {
-		if list[i].fits(address) {
-			return list[i].links
-		}
-	}
-	return ""
 }

@@ -79,7 +79,7 @@ func Handler(base, version string) (http.Handler, error) {
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
 		h.Set("Cache-Control", "no-store")
 		// Not html/template: calling methods by name, it would have the linker keep every method of the program.
-		told := strings.NewReplacer("{{.Base}}", html.EscapeString(base), "{{.Nonce}}", nonce, "{{.Version}}", html.EscapeString(version), "</head>", linksFor(screens, name)+"</head>")
+		told := strings.NewReplacer("{{.Base}}", html.EscapeString(base), "{{.Nonce}}", nonce, "{{.Version}}", html.EscapeString(version), "</head>", linksFor(screens, name, r.URL.RawQuery != "")+"</head>")
 		_, _ = told.WriteString(w, page) // the client may have gone
 	}), nil
 }

@@ -154,6 +154,7 @@ func TestPageNamesItsFiles(t *testing.T) {
 	for path, want := range map[string]string{
 		"/": "assets/Home.js", "/executions": "assets/Executions.js", "/executions/x": "assets/Execution.js", "/executions/x/log": "assets/Execution.css",
 		"/executions/x/compare/y": "assets/Compare.js", "/pipelines/new": "assets/Editor.js", "/pipelines/new/edit": "assets/Editor.js",
+		"/executions/a&b/log/": "api/v1/executions/a&amp;b/logs?tail=200", "/executions/x/graph": "api/v1/executions/x/graph", "/executions/x/graph?at=1": "assets/Execution.js",
 	} {
 		page := httptest.NewRecorder()
 		h.ServeHTTP(page, httptest.NewRequest("GET", path, nil))
@@ -166,6 +167,9 @@ func TestPageNamesItsFiles(t *testing.T) {
 			if file := get(t, h, "/"+link[2]); file.StatusCode != 200 {
 				t.Errorf("the page of %s names %s, which is answered %d", path, link[2], file.StatusCode)
 			}
+		}
+		if q := strings.Contains(path, "?"); named["api/v1/executions/x/graph"] && (q || !strings.Contains(path, "/x")) {
+			t.Errorf("the page of %s asks for a graph that it will not show", path)
 		}
 		if !named[want] {
 			t.Errorf("the page of %s does not name %s:\n%s", path, want, page.Body)

@@ -135,6 +135,12 @@ func (s *Store) Logs(_ context.Context, execution int64, f store.LogFilter) (out
 	return out[max(0, len(out)-n):], nil
 }
 
+// LogTexts implements store.Reader.
+func (s *Store) LogTexts(ctx context.Context, execution int64, f store.LogFilter) (store.LogTexts, error) {
+	lines, err := s.Logs(ctx, execution, f)
+	return store.TextsOf(lines), err
+}
+
 // LogSpans implements store.Reader.
 func (s *Store) LogSpans(_ context.Context, execution int64, n int) (out []store.LogSpan, err error) {
 	s.mu.RLock()

@@ -39,6 +39,31 @@ WHERE execution = $1 AND seq > $2 AND ($7 <= 0 OR seq < $7) AND level >= $3 AND 
 	return out, err
 }
 
+// LogTexts implements store.Reader.
+func (s *Store) LogTexts(ctx context.Context, execution int64, f store.LogFilter) (out store.LogTexts, err error) {
+	least, since, until, n, tail, err := f.Bounds()
+	if err != nil {
+		return out, err
+	}
+	order := ""
+	if tail {
+		order = " DESC"
+	}
+	type line struct {
+		seq     int64
+		message text
+	}
+	lines, err := list(ctx, s, func(row pgx.CollectableRow) (l line, err error) {
+		err = row.Scan(&l.seq, &l.message)
+		return l, err
+	}, `SELECT seq, message FROM log_line
+WHERE execution = $1 AND seq > $2 AND ($7 <= 0 OR seq < $7) AND level >= $3 AND at >= $4 AND at < $8 AND ($9 = 0 OR attempt = $9) AND ($5 = '' OR step_key = $5) ORDER BY seq`+order+` LIMIT $6`, execution, f.After, least, since, encode(f.StepKey), n, f.Before, until, f.Attempt)
+	for i := range lines {
+		out.Add(lines[i].seq, string(lines[i].message))
+	}
+	return out, err
+}
+
 // LogSpans implements store.Reader. Every count is of entries of an index that has all it needs.
 func (s *Store) LogSpans(ctx context.Context, execution int64, n int) ([]store.LogSpan, error) {
 	return list(ctx, s, func(row pgx.CollectableRow) (x store.LogSpan, err error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"math"
+	"strings"
 
 	"github.com/stepwell/stepwell/store"
 )
@@ -29,6 +30,31 @@ func (s *Store) Logs(ctx context.Context, execution int64, f store.LogFilter) ([
 		l.At, l.Level, l.Attrs = instant(at), store.LevelName(level), attrs
 		return err
 	}, s.sql[name], execution, f.After, least, since, f.StepKey, n, before(f.Before), until, f.Attempt)
+}
+
+// LogTexts implements store.Reader.
+func (s *Store) LogTexts(ctx context.Context, execution int64, f store.LogFilter) (out store.LogTexts, err error) {
+	least, since, until, limit, tail, err := f.Bounds()
+	if err != nil {
+		return out, err
+	}
+	name := "logs_texts"
+	if tail {
+		name += "_tail"
+	}
+	var n int
+	var joined string
+	err = s.each(ctx, func(rows *sql.Rows) error { return rows.Scan(&n, &out.First, &out.Last, &joined) },
+		s.sql[name], execution, f.After, least, since, f.StepKey, limit, before(f.Before), until, f.Attempt)
+	if err != nil || n == 0 {
+		return out, fault("read "+s.path, err)
+	}
+	if out.Messages = strings.Split(joined, "\x00"); len(out.Messages) == n {
+		return out, nil
+	}
+	// A message has a byte that is 0.
+	lines, err := s.Logs(ctx, execution, f)
+	return store.TextsOf(lines), err
 }
 
 // before is the Seq below which lines are listed.

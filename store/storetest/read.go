@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/stepwell/stepwell"
@@ -137,6 +138,13 @@ func (f *fixture) messages(filter store.LogFilter) (out []string) {
 	f.must(err)
 	for _, l := range list {
 		out = append(out, l.Message)
+	}
+	// What they say can be had alone.
+	texts, err := f.LogTexts(f.Context(), 1, filter)
+	f.must(err)
+	equal(f, "texts", slices.Sorted(slices.Values(texts.Messages)), slices.Sorted(slices.Values(out)))
+	if n := len(list); n > 0 {
+		equal(f, "where texts begin and end", [2]int64{texts.First, texts.Last}, [2]int64{list[0].Seq, list[n-1].Seq})
 	}
 	return out
 }

@@ -20,11 +20,13 @@ const routes: Plugin = {
       return found
     }
     const first = behind(chunks.find((c) => c.isEntry)!.fileName, new Set())
-    const screens = [...readFileSync("src/screens/screens.ts", "utf8").matchAll(/\{ path: "([^"]+)".*?(?:asks: (\[[^\]]*\]).*)? import\("\.([^"]+)"\)/g)]
-    const list = screens.map(([, path, asks, module]) => {
+    const screens = [...readFileSync("src/screens/screens.ts", "utf8").matchAll(/\{ path: "([^"]+)".*?(?:asks: (\[[^\]]*\]), )?(?:tabAsks: (\{.*?\}), )?load: .* import\("\.([^"]+)"\)/g)]
+    const list = screens.flatMap(([, path, asks, more, module]) => {
       const chunk = chunks.find((c) => c.facadeModuleId?.endsWith(`/src/screens${module}.tsx`))
       if (!chunk) throw new Error(`no chunk is made of the screen ${module} of ${path}`)
-      return { path, files: [...behind(chunk.fileName, new Set())].filter((f) => !first.has(f)), asks: ["me", "approvals?limit=200", ...(JSON.parse(asks ?? "[]") as string[])] }
+      const row = { path, files: [...behind(chunk.fileName, new Set())].filter((f) => !first.has(f)), asks: ["me", "approvals?limit=200", ...(JSON.parse(asks ?? "[]") as string[])] }
+      const tabs = Object.entries(JSON.parse(more ?? "{}") as Record<string, string[]>)
+      return [...tabs.map(([tab, also]) => ({ ...row, path: path!.replace(":tab?", tab), asks: [...row.asks, ...also] })), row]
     })
     if (list.length === 0) throw new Error("src/screens/screens.ts names no screen")
     this.emitFile({ type: "asset", fileName: "routes.json", source: JSON.stringify(list) })

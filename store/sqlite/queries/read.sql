@@ -137,6 +137,25 @@ SELECT * FROM (
     LIMIT +?6
 ) ORDER BY seq
 
+-- name: logs_texts
+-- One row: a row of its own for each line costs more than finding it.
+SELECT count(*), coalesce(min(seq), 0), coalesce(max(seq), 0), coalesce(group_concat(message, char(0)), '') FROM (
+    SELECT seq, message
+    FROM log_line
+    WHERE execution = ?1 AND seq > ?2 AND seq < ?7 AND level >= ?3 AND at >= ?4 AND at < ?8 AND (?9 = 0 OR attempt = ?9) AND (?5 = '' OR step_key = ?5)
+    ORDER BY seq
+    LIMIT +?6
+)
+
+-- name: logs_texts_tail
+SELECT count(*), coalesce(min(seq), 0), coalesce(max(seq), 0), coalesce(group_concat(message, char(0)), '') FROM (
+    SELECT seq, message
+    FROM log_line
+    WHERE execution = ?1 AND seq > ?2 AND seq < ?7 AND level >= ?3 AND at >= ?4 AND at < ?8 AND (?9 = 0 OR attempt = ?9) AND (?5 = '' OR step_key = ?5)
+    ORDER BY seq DESC
+    LIMIT +?6
+)
+
 -- name: log_spans
 -- Every count is of entries of an index that has all it needs.
 WITH ends AS MATERIALIZED (

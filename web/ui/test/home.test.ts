@@ -67,14 +67,17 @@ test("a viewer cannot run or decide, and is told why", async () => {
   await own.stop()
 })
 
-test.skipIf(process.env.UI_DIST)("what home asks first is asked by its page, before the code is there, and once", async () => {
-  const opened = await open(server, "/pipelines", { expected: /stream/ })
+test.skipIf(process.env.UI_DIST)("what a page asks first is asked by the page itself, before the code is there, and once", async () => {
+  const x = await server.run({ name: "asked", steps: [{ id: "say", action: "util.log", params: { message: "a line" } }] })
+  const opened = await open(server, "/pipelines", { expected: /ERR_FAILED/ })
   const { page } = opened
   await page.route("**/api/v1/stream*", (route) => route.abort()) // its first message has lists read again
-  await page.goto(server.url + "/")
-  await page.locator(".tiles, .begin").waitFor()
-  const asked = await page.evaluate(() => [...document.querySelectorAll<HTMLLinkElement>("link[rel=preload]")].map((l) => `${l.href} ${performance.getEntriesByName(l.href).length}`))
-  expect(asked.length).toBeGreaterThan(3)
-  expect(asked.filter((a) => !a.endsWith(" 1"))).toEqual([])
+  for (const [path, there, links] of [["/", ".tiles", 5], [`/executions/${x.execution_id}`, ".x-node", 4], [`/executions/${x.execution_id}/log`, ".log-line", 5], [`/executions/${x.execution_id}/log?q=line`, ".log-line", 2]] as const) {
+    await page.goto(server.url + path)
+    await page.locator(there).first().waitFor()
+    const asked = await page.evaluate(() => [...document.querySelectorAll<HTMLLinkElement>("link[rel=preload]")].map((l) => `${l.href} ${performance.getEntriesByName(l.href).length}`))
+    expect(asked).toHaveLength(links)
+    expect(asked.filter((a) => !a.endsWith(" 1"))).toEqual([])
+  }
   await opened.close()
 })

@@ -22,9 +22,10 @@ export function heights(s: Span, most: number): number[] {
   return levels.map(([l]) => (s[l] === 0 ? 0 : Math.max(l === "error" || l === "warning" ? least : 0, (100 * s[l]) / most)))
 }
 
-/** Histogram is the whole log as bars by level; a click, or the arrow keys, jump to that part. */
-export function Histogram({ execution, version, line, onJump }: { execution: string; version: number; line?: number; onJump: (seq: number) => void }) {
-  const asked = useAsk(["execution", execution, "histogram"], (signal) => data(api.GET("/api/v1/executions/{execution_id}/logs/histogram", { params: { path: { execution_id: execution }, query: { spans } }, signal })), { staleTime: pause })
+/** Histogram is the whole log as bars by level; a click, or the arrow keys, jump to that part. It is counted when the lines are there,
+ * which are wanted first. */
+export function Histogram({ when, execution, version, line, onJump }: { when: boolean; execution: string; version: number; line?: number; onJump: (seq: number) => void }) {
+  const asked = useAsk(["execution", execution, "histogram"], (signal) => data(api.GET("/api/v1/executions/{execution_id}/logs/histogram", { params: { path: { execution_id: execution }, query: { spans } }, signal })), { staleTime: pause, enabled: when })
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined)
   const latest = useRef(asked.refetch)
   latest.current = asked.refetch

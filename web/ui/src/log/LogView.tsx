@@ -113,7 +113,7 @@ export function LogView({ execution, step, during, live, version, started, onSte
   return (
     <section className="log" aria-label={step ? `Log of ${step}` : "Log"}>
       <LogTools execution={execution} step={step} time={time} log={log} />
-      {!step && <Histogram execution={execution} version={version} line={line} onJump={(seq) => setSearch({ line: String(seq), q: undefined })} />}
+      {!step && <Histogram when={!log.loading || lines.length > 0} execution={execution} version={version} line={line} onJump={(seq) => setSearch({ line: String(seq), q: undefined })} />}
       {log.problem && <ProblemBox problem={log.problem} again={log.again} />}
       <div className="log-body">
         <div ref={host} className="log-lines" data-wrap={wrap || undefined} tabIndex={0} role="log" aria-live="off" aria-label="Lines. J and K choose one, Enter copies a link to it, O opens its step" onScroll={scrolled} onKeyDown={key}>

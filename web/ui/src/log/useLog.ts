@@ -21,6 +21,9 @@ interface Page { logs: Line[]; next_cursor?: string; previous_cursor?: string; s
 
 const page = 500
 
+/** The end of a log at which it opens; the page is given with it where the address says no more (asks, in screens.ts). */
+const end = 200
+
 /** As many hits of a search are got by themselves. */
 const enough = 100
 
@@ -92,7 +95,7 @@ export function useLog(ask: Ask, live: boolean, version: number, reading: { read
         set({ loading: false, searched: got.searched ?? 0, cursor: got.next_cursor })
         return
       }
-      const got = await read(ask, at ? { around: String(at), context: "250" } : { tail: String(page) }, stop.signal)
+      const got = await read(ask, at ? { around: String(at), context: "250" } : { tail: String(end) }, stop.signal)
       setPart({ lines: got.logs, before: Boolean(got.previous_cursor), after: Boolean(got.next_cursor) })
       set({ loading: false, searched: 0 })
     }

@@ -9,6 +9,9 @@ export interface Screen {
   /** What the screen asks the API at once: the page it is given asks for it before the code is there. Such a request must be made with
    * exactly this address, always, or the browser warns. */
   asks?: string[]
+  /** What it asks besides where its :tab? is of such a name. Words that begin with a colon are those of the address; one with a query
+   * asks for something else. */
+  tabAsks?: Record<string, string[]>
   load: () => Promise<{ default: ComponentType<{ params: Record<string, string | undefined> }> }>
 }
 
@@ -17,7 +20,7 @@ export const screens: Screen[] = [
   { path: "/", title: "Home", rail: { icon: "⌂", key: "h" }, asks: ["executions?limit=10", "metrics", "stats/executions?bucket=day"], load: () => import("./home/Home") },
   { path: "/executions", title: "Executions", rail: { icon: "▷", key: "e" }, load: () => import("./executions/Executions") },
   { path: "/executions/:a/compare/:b", title: "Compare", load: () => import("./compare/Compare") },
-  { path: "/executions/:id/:tab?", title: "Execution", load: () => import("./execution/Execution") },
+  { path: "/executions/:id/:tab?", title: "Execution", asks: ["executions/:id?steps=1", "executions/:id/graph"], tabAsks: { "log": ["executions/:id/logs?tail=200"] }, load: () => import("./execution/Execution") },
   { path: "/pipelines", title: "Pipelines", rail: { icon: "⌬", key: "p" }, load: () => import("./pipelines/Pipelines") },
   { path: "/pipelines/templates", title: "Templates", load: () => import("./pipelines/Templates") },
   { path: "/pipelines/new", title: "New pipeline", load: () => import("./editor/Editor") },
