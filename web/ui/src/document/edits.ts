@@ -17,7 +17,7 @@ type Value = { [key: string]: unknown }
 
 /** setKey gives a key below a path a value; undefined removes it. */
 export function setKey(text: string, path: Path, value: unknown): Edit {
-  const source = new Source(text)
+  const source = Source.of(text)
   return checked(source, value === undefined ? remove(source, path) : set(source, path, value), (doc) => assign(doc, path, value))
 }
 
@@ -26,7 +26,7 @@ export const removeKey = (text: string, path: Path) => setKey(text, path, undefi
 
 /** addDependency makes a step depend on another one beside it. */
 export function addDependency(text: string, key: string, on: string): Edit {
-  const source = new Source(text)
+  const source = Source.of(text)
   const step = source.step(key)
   const path = [...step.path, "depends_on"]
   const now = dependencies(step)
@@ -39,7 +39,7 @@ export function addDependency(text: string, key: string, on: string): Edit {
 
 /** removeDependency undoes addDependency; the key goes with the last one. */
 export function removeDependency(text: string, key: string, on: string): Edit {
-  const source = new Source(text)
+  const source = Source.of(text)
   const step = source.step(key)
   return checked(source, dropDependency(source, step, on), (doc) => {
     const rest = dependencies(step).filter((d) => d !== on)
@@ -49,7 +49,7 @@ export function removeDependency(text: string, key: string, on: string): Edit {
 
 /** addStep puts a step behind another one of the same list, or at the end of a list: ["steps"], or that of a group. */
 export function addStep(text: string, where: { after: string } | { list: Path }, step: Value): Edit {
-  const source = new Source(text)
+  const source = Source.of(text)
   let list: Node | undefined, path: Path, index: number
   if ("after" in where) {
     const beside = source.step(where.after)
@@ -71,7 +71,7 @@ export function addStep(text: string, where: { after: string } | { list: Path },
 
 /** removeStep removes a step with the comment above it, and the dependencies of its neighbours on it. */
 export function removeStep(text: string, key: string): Edit {
-  const source = new Source(text)
+  const source = Source.of(text)
   const step = source.step(key)
   if (step.list.items.length === 1) {
     const owner = step.path.slice(0, -1)
@@ -95,7 +95,7 @@ export function removeStep(text: string, key: string): Edit {
 
 /** moveStep puts a step behind another one of the same list, or first ("" for after). */
 export function moveStep(text: string, key: string, after: string): Edit {
-  const source = new Source(text)
+  const source = Source.of(text)
   const step = source.step(key)
   const target = after === "" ? -1 : source.step(after).index
   if (after !== "" && source.step(after).list !== step.list) throw new Refusal("a step can be moved within its list only")
@@ -119,7 +119,7 @@ export function moveStep(text: string, key: string, after: string): Edit {
 /** renameStep changes a step's id where it is written, and in all places that the server has named. */
 export function renameStep(text: string, key: string, id: string, places: readonly Place[]): Edit {
   if (!/^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$/.test(id)) throw new Refusal("an id has letters, digits, _ . and -, and begins with a letter or digit")
-  const source = new Source(text)
+  const source = Source.of(text)
   const step = source.step(key)
   if (source.steps().some((s) => s.list === step.list && s.id === id)) throw new Refusal(`a step beside it is called ${id} already`)
   const own = pairOf(step.node, "id")!.value as Scalar
@@ -132,14 +132,14 @@ export function renameStep(text: string, key: string, id: string, places: readon
   }
   // A rename has no value to compare with: templates change inside texts. The result must parse, with the same number of steps.
   const edit = { changes, text: applyChanges(text, changes) }
-  const now = new Source(edit.text)
+  const now = Source.of(edit.text)
   if (!now.steps().some((s) => s.id === id) || now.steps().length !== source.steps().length) throw new Refusal("the change would not mean what it should", own.range![0])
   return edit
 }
 
 /** wrapInGroup puts steps that stand one after the other into a group, which the others then depend on instead. */
 export function wrapInGroup(text: string, keys: readonly string[], id: string): Edit {
-  const source = new Source(text)
+  const source = Source.of(text)
   const steps = keys.map((k) => source.step(k)).sort((a, b) => a.index - b.index)
   const first = steps[0]
   if (!first) throw new Refusal("no step is selected")
@@ -262,7 +262,7 @@ function checked(source: Source, changes: Change[], mean: (doc: Value) => void):
   const text = applyChanges(source.text, changes)
   let right: boolean
   try {
-    right = canonical(structuredClone(new Source(text).value())) === canonical(meant)
+    right = canonical(structuredClone(Source.of(text).value())) === canonical(meant)
   } catch (err) { // it does not parse, or refers to itself
     throw new Refusal(`the text cannot be changed here by a click (${(err as Error).message}): change it by hand`, changes[0]?.from)
   }

@@ -14,8 +14,19 @@ export class Refusal extends Error {
 /** StepPlace is a step of the text. Key is as in the API: id, group.id, finally.id, on_failure.id. */
 export interface StepPlace { key: string; id: string; path: Path; node: YAMLMap; list: YAMLSeq; index: number }
 
+// The texts that were parsed last: an edit begins with the one that is shown, and what it makes is shown then.
+const latest: Source[] = []
+const kept = 3
+
 /** Source is a text that parses, or the constructor throws a Refusal. */
 export class Source {
+  /** of is the source of a text, parsed once as long as it is one of the last few. Nobody changes it. */
+  static of(text: string): Source {
+    const found = latest.find((s) => s.text === text) ?? new Source(text)
+    latest.splice(0, latest.length, found, ...latest.filter((s) => s !== found).slice(0, kept - 1))
+    return found
+  }
+
   readonly doc: Document
   readonly json: boolean
   readonly eol: string

@@ -1,5 +1,5 @@
 import { ReactFlowProvider } from "@xyflow/react"
-import { useCallback, useEffect, useMemo, useRef, useState } from "react"
+import { useCallback, useDeferredValue, useEffect, useMemo, useRef, useState } from "react"
 import { Link, useLocation } from "wouter"
 import { api, data, Problem, queries, send, useAsk } from "../../api/client"
 import { addDependency, addStep, removeDependency, removeStep, renameStep, setKey } from "../../document/edits"
@@ -72,6 +72,7 @@ function Workbench({ id, opened }: { id: string | undefined; opened: Opened }) {
   const [conflict, setConflict] = useState<{ text: string; etag: string }>()
   const { plan, graph, planned, problem: unplanned, stale } = usePlan(text)
   const { source, edit } = useEdits(text, pane)
+  const calm = useDeferredValue(source) // a form beside the text may be a moment behind the keys
   const actions = useAsk(["actions"], () => data(api.GET("/api/v1/actions")), { staleTime: 300_000 })
   const modules = useAsk(["modules"], () => data(api.GET("/api/v1/modules")), { staleTime: 300_000 })
   const pipelines = useAsk(["pipelines", "names"], () => data(api.GET("/api/v1/pipelines", { params: { query: { limit: 100 } } })), { staleTime: 60_000 })
@@ -113,7 +114,7 @@ function Workbench({ id, opened }: { id: string | undefined; opened: Opened }) {
   const problemsOf = useCallback((n: { id: string }) => problems.filter((p) => p.line && nodeAt(p.line)?.id === n.id && !p.warning).length, [problems, nodeAt])
   const known = (): Known => ({
     schema: schema.data, actions: actions.data?.actions ?? [], modules: modules.data?.modules ?? [], pipelines: (pipelines.data?.pipelines ?? []).map((p) => p.name),
-    steps: nodes.filter((n) => n.step_id).map((n) => ({ id: n.step_id!, outputs: (n.outputs ?? []).map((o) => o.name) })), params: Object.values<any>((source?.value() as any)?.parameters ?? []).map((p) => p?.name).filter(Boolean),
+    steps: nodes.filter((n) => n.step_id).map((n) => ({ id: n.step_id!, outputs: (n.outputs ?? []).map((o) => o.name) })), params: Object.values<any>((source()?.value() as any)?.parameters ?? []).map((p) => p?.name).filter(Boolean),
   })
   const stepOf = (nodeID: string) => nodes.find((n) => n.id === nodeID)?.step_id ?? nodeID
   const add = (piece: Piece | undefined, after?: string) => {
@@ -123,7 +124,7 @@ function Workbench({ id, opened }: { id: string | undefined; opened: Opened }) {
     let name = stem
     for (let i = 2; taken.has(name); i++) name = `${stem}-${i}`
     const at = after ?? node?.id
-    const beside = at && source?.steps().some((s) => s.key === at) ? at : undefined
+    const beside = at && source()?.steps().some((s) => s.key === at) ? at : undefined
     const parent = beside?.includes(".") ? beside.slice(0, beside.lastIndexOf(".") + 1) : ""
     if (edit((t) => addStep(t, beside ? { after: beside } : { list: ["steps"] }, { id: name, ...(beside ? { depends_on: [stepOf(beside)] } : {}), ...piece.step }))) select(parent + name)
   }
@@ -207,7 +208,7 @@ function Workbench({ id, opened }: { id: string | undefined; opened: Opened }) {
           <GraphPane nodes={nodes} states={states} problemsOf={problemsOf} selected={search.step} stale={stale} readOnly={Boolean(refused)} onSelect={select} onConnect={connect} onDisconnect={disconnect} onRemove={remove} onDrop={(what, after) => add(pieces.find((p) => p.id === what), after)} />
         )}
         {view !== "text" && node && (
-          <Inspector key={node.id} node={node} nodes={nodes} source={source} action={catalogue.find((a) => a.type === node.action || a.aliases?.includes(node.action ?? ""))} problems={problems.filter((p) => p.line && nodeAt(p.line)?.id === node.id)} refused={refused || (stale && "the text does not parse")} onSet={(path, value) => edit((t) => setKey(t, path, value))} onConnect={connect} onDisconnect={disconnect} onRename={rename} onRemove={() => remove(node.id)} onReveal={reveal} test={search.test} untestable={untestable} onTest={() => setTesting(topOf(nodes, node.id))} />
+          <Inspector key={node.id} node={node} nodes={nodes} source={calm} action={catalogue.find((a) => a.type === node.action || a.aliases?.includes(node.action ?? ""))} problems={problems.filter((p) => p.line && nodeAt(p.line)?.id === node.id)} refused={refused || (stale && "the text does not parse")} onSet={(path, value) => edit((t) => setKey(t, path, value))} onConnect={connect} onDisconnect={disconnect} onRename={rename} onRemove={() => remove(node.id)} onReveal={reveal} test={search.test} untestable={untestable} onTest={() => setTesting(topOf(nodes, node.id))} />
         )}
         <div className="editor-text" hidden={view === "graph"}>
           <TextPane ref={pane} initial={opened.text} readOnly={Boolean(refused)} problems={problems} known={known} onChange={setText} onPlace={(offset) => { const n = nodeAt(text.slice(0, offset).split("\n").length); if (n && n.id !== search.step) select(n.id) }} />

@@ -7,26 +7,44 @@ import { lookOf } from "../../states"
 import { arrange, nodeSize, pathBetween, type DraftNode } from "./arrange"
 import "./graph.css"
 
-type Data = { node: DraftNode; problems: number; stale: boolean; state?: string }
+type Data = { kind: string; name: string; what: string; times?: string; problems: number; state?: string }
 
-function StepNode({ data, selected }: NodeProps<Node<Data>>) {
-  const { node, problems, state } = data
-  const what = node.action ?? node.pipeline ?? (node.kind === "handler" ? "" : node.kind)
+const dataOf = (n: DraftNode, problems: number, state?: string): Data => ({
+  kind: n.kind, name: n.name || n.step_id || n.id, what: n.action ?? n.pipeline ?? (n.kind === "handler" ? "" : n.kind), problems, state,
+  times: n.kind !== "for_each" ? undefined : n.items == null ? "× n" : `× ${n.items.toLocaleString("en-US")}`,
+})
+
+function StepNode({ data: { kind, name, what, times, problems, state }, selected }: NodeProps<Node<Data>>) {
   return (
-    <div className="draft-node" data-kind={node.kind} data-selected={selected} data-problems={problems > 0}>
-      {node.kind !== "handler" && <Handle type="target" position={Position.Left} />}
-      <div className="draft-name">{state && <StateMark state={state} />} {node.name || node.step_id || node.id}</div>
+    <div className="draft-node" data-kind={kind} data-selected={selected} data-problems={problems > 0}>
+      {kind !== "handler" && <Handle type="target" position={Position.Left} />}
+      <div className="draft-name">{state && <StateMark state={state} />} {name}</div>
       <div className="draft-what">
         {what}
-        {node.kind === "for_each" && <span className="draft-times">{node.items == null ? "× n" : `× ${node.items.toLocaleString("en-US")}`}</span>}
+        {times && <span className="draft-times">{times}</span>}
       </div>
       {problems > 0 && <span className="draft-problems" title={`${problems} problems`}>{problems}</span>}
-      {node.kind !== "handler" && <Handle type="source" position={Position.Right} />}
+      {kind !== "handler" && <Handle type="source" position={Position.Right} />}
     </div>
   )
 }
 
 const nodeTypes = { step: StepNode }
+
+/** useSame keeps the elements of a list that say the same as before, so that only what changed is drawn again. */
+function useSame<T extends { id: string }>(list: T[]): T[] {
+  const before = useRef(new Map<string, { text: string; item: T }>())
+  return useMemo(() => {
+    const now = new Map<string, { text: string; item: T }>()
+    for (const item of list) {
+      const text = JSON.stringify(item)
+      const old = before.current.get(item.id)
+      now.set(item.id, old?.text === text ? old : { text, item })
+    }
+    before.current = now
+    return [...now.values()].map((v) => v.item)
+  }, [list])
+}
 
 interface Props {
   nodes: DraftNode[]
@@ -51,28 +69,28 @@ export function GraphPane({ nodes, problemsOf, selected, states, stale, readOnly
   const flow = useReactFlow()
   const frozen = stale || readOnly
   const boxes = useMemo(() => arrange(nodes), [nodes])
-  const shown = useMemo<Node<Data>[]>(
+  const shown = useSame(useMemo<Node<Data>[]>(
     () =>
       nodes.map((node) => {
         const box = boxes.get(node.id) ?? { x: 0, y: 0, ...nodeSize, inside: false }
         return {
           id: node.id, type: "step", position: { x: box.x, y: box.y }, parentId: node.parent || undefined, draggable: false, selected: node.id === selected,
-          width: box.width, height: box.height, deletable: !frozen && node.kind !== "handler", ariaLabel: `${node.kind} ${node.step_id ?? node.id}${states.has(node.id) ? `, ${lookOf(states.get(node.id)!).word}` : ""}`,
-          data: { node, problems: problemsOf(node), stale, state: states.get(node.id) }, className: box.inside ? "draft-frame" : undefined,
+          width: box.width, height: box.height, deletable: node.kind !== "handler", ariaLabel: `${node.kind} ${node.step_id ?? node.id}${states.has(node.id) ? `, ${lookOf(states.get(node.id)!).word}` : ""}`,
+          data: dataOf(node, problemsOf(node), states.get(node.id)), className: box.inside ? "draft-frame" : undefined,
         }
       }),
-    [nodes, boxes, selected, stale, frozen, problemsOf, states],
-  )
-  const edges = useMemo<Edge[]>(
+    [nodes, boxes, selected, problemsOf, states],
+  ))
+  const edges = useSame(useMemo<Edge[]>(
     () =>
       nodes.flatMap((n) =>
         n.depends_on.map((d) => {
           const stream = n.items_from?.includes(d) ?? false
-          return { id: `${d}→${n.id}`, source: d, target: n.id, animated: false, className: stream ? "stream-edge" : "task-edge", deletable: !frozen, ariaLabel: `${n.id} depends on ${d}` }
+          return { id: `${d}→${n.id}`, source: d, target: n.id, animated: false, className: stream ? "stream-edge" : "task-edge", ariaLabel: `${n.id} depends on ${d}` }
         }),
       ),
-    [nodes, frozen],
-  )
+    [nodes],
+  ))
   const count = nodes.length
   const pane = useRef<HTMLDivElement>(null)
   useEffect(() => {
@@ -116,7 +134,7 @@ export function GraphPane({ nodes, problemsOf, selected, states, stale, readOnly
         onConnect={(c) => onConnect(c.source, c.target)}
         onNodeClick={(_, n) => onSelect(n.id)} onPaneClick={() => onSelect(undefined)}
         onEdgesDelete={(list) => list.forEach((e) => onDisconnect(e.source, e.target))}
-        onBeforeDelete={async ({ nodes: gone, edges: cut }) => { if (gone.length > 0) { onRemove(gone[0]!.id); return false } return cut.length > 0 }}
+        onBeforeDelete={async ({ nodes: gone, edges: cut }) => { if (frozen) return false; if (gone.length > 0) { onRemove(gone[0]!.id); return false } return cut.length > 0 }}
         onNodesChange={(changes) => { for (const c of changes) if (c.type === "select" && c.selected) onSelect(c.id) }}
         proOptions={{ hideAttribution: true }}
       >

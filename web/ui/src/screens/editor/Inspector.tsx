@@ -29,7 +29,7 @@ const policy: { path: string[]; field: Field }[] = [
 interface Props {
   node: DraftNode
   nodes: DraftNode[]
-  source: Source | undefined
+  source: () => Source | undefined
   action: Schemas["Action"] | undefined
   problems: Schemas["Detail"][]
   refused: string | false
@@ -49,7 +49,8 @@ const tabs = ["Form", "Depends on", "Policy", "Docs", "Problems", "Result"] as c
 
 /** Inspector edits the selected step as a form: each change is the smallest one of the text. */
 export function Inspector(props: Props) {
-  const { node, source, action, problems, refused } = props
+  const { node, action, problems, refused } = props
+  const source = props.source()
   const [tab, setTab] = useState<(typeof tabs)[number]>("Form")
   const place = source?.steps().find((s) => s.key === node.id)
   const value = (path: readonly (string | number)[]): unknown => (place ? path.reduce<any>((at, p) => at?.[p], valueOf(source!, place.path)) : undefined)

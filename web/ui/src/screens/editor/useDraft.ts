@@ -8,6 +8,7 @@ import type { Text } from "./TextPane"
 export type Plan = Schemas["PipelinePlan"]
 
 const pause = 120 // ms after the last key before the server is asked
+const rest = 1_000 // ms after the last key before the text is parsed here
 
 /** usePlan asks the server what a text means, after each pause in typing, and at once where more than a key has changed it. Graph is the last one that there was; stale says that it is older than the text. */
 export function usePlan(text: string) {
@@ -36,17 +37,31 @@ export function usePlan(text: string) {
   return { plan, graph, planned, problem, stale: plan !== undefined && !plan.graph }
 }
 
-/** useEdits gives the parsed text, and a function that applies an edit of it: a refusal is told with its place. */
+// parsed parses a text when somebody wants to know, once; undefined where it does not parse.
+function parsed(text: string): () => Source | undefined {
+  let found: { source?: Source } | undefined
+  return () => {
+    if (!found) {
+      found = {}
+      try {
+        found.source = Source.of(text)
+      } catch {
+        // the server says why
+      }
+    }
+    return found.source
+  }
+}
+
+/** useEdits gives what parses the text, and a function that applies an edit of it: a refusal is told with its place. */
 export function useEdits(text: string, pane: React.RefObject<Text | null>) {
   const latest = useRef(text)
   latest.current = text
-  const source = useMemo(() => {
-    try {
-      return new Source(text)
-    } catch {
-      return undefined
-    }
-  }, [text])
+  const source = useMemo(() => parsed(text), [text])
+  useEffect(() => { // an edit comes after a rest: it finds the text parsed
+    const timer = setTimeout(source, rest)
+    return () => clearTimeout(timer)
+  }, [source])
   const edit = useCallback(
     (make: (text: string) => Edit): boolean => {
       try {
