@@ -19,10 +19,12 @@ import (
 func (s *server) fields() {
 	o := field.Options{Store: s.o.Store, Stopping: s.o.Stopping, Past: s.o.Forecast.StepsAt, Changes: s.o.Forecast.Changes}
 	if s.o.Feed != nil {
-		o.Watch = func(no int64, notice func()) func() {
+		o.Watch = func(no int64, notice func(*field.Commit)) func() {
 			return s.o.Feed.Watch(no, func(n feed.Notice) {
-				if n.Events || n.Ended {
-					notice()
+				if u := n.Commit; u != nil {
+					notice(&field.Commit{Execution: u.Execution, Since: u.Since, Version: u.Version, Rows: u.Rows, Tasks: u.Tasks, Superseded: u.Superseded})
+				} else if n.Events || n.Ended {
+					notice(nil)
 				}
 			})
 		}

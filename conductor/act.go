@@ -103,10 +103,13 @@ func (c *Conductor) finishTurn(l *live) {
 
 // observe tells what the turn has changed in an execution.
 func (c *Conductor) observe(l *live) {
-	if len(l.fx.Rows)+len(l.fx.Tasks) == 0 && !l.fx.Changed {
+	since := l.told
+	l.told = l.version
+	if len(l.fx.Rows)+len(l.fx.Tasks)+len(l.fx.Superseded) == 0 && !l.fx.Changed {
 		return
 	}
-	u := &Update{Execution: &l.row, Rows: l.fx.Rows, Tasks: l.fx.Tasks, Progress: l.run.Progress(), At: l.batch.At, Counted: l.counted}
+	u := &Update{Execution: &l.row, Rows: l.fx.Rows, Tasks: l.fx.Tasks, Since: since, Version: l.version, Superseded: len(l.fx.Superseded) > 0,
+		Progress: l.run.Progress(), At: l.batch.At, Counted: l.counted}
 	if l.broke {
 		u.Breached = l.breached
 	}

@@ -194,8 +194,12 @@ type Update struct {
 	Execution *store.Execution // id, pipeline, status and so on after the commit
 	Rows      []engine.StepRow
 	Tasks     []*engine.Task // dispatched
-	Progress  engine.Progress
-	At        int64 // µs: when the commit was decided
+	// Since and Version are of commits: Rows, Tasks and Superseded are all that those behind Since, up to Version, have done to steps.
+	Since, Version int64
+	// Superseded says that there are steps that no longer count.
+	Superseded bool
+	Progress   engine.Progress
+	At         int64 // µs: when the commit was decided
 	// Counted are the items that this commit has counted for a project; nil: none.
 	Counted []store.Count
 	// Breached is the promise (settings.sla) that this commit has found broken: "", or as in Progress.
@@ -248,6 +252,7 @@ type live struct {
 	run       *engine.Run
 	row       store.Execution
 	version   int64
+	told      int64 // the version up to which observers know what has become of its steps
 	described int64 // when the row was brought up to date, in µs
 	batch     engine.Batch
 	fx        engine.Effects

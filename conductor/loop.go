@@ -228,6 +228,9 @@ func (c *Conductor) prepare(l *live, now int64) error {
 	if l.log, err = engine.AppendBatch(l.log[:0], &l.batch); err != nil {
 		return err
 	}
+	if l.told == 0 { // it came from the store with its first versions, or is new
+		l.told = l.version
+	}
 	l.version++
 	commit := store.Commit{Execution: l.run.No, Version: l.version, Log: l.log, Steps: l.fx.Rows, Superseded: l.fx.Superseded, Forget: l.fx.Forget}
 	if l.create {

@@ -44,9 +44,17 @@ func (h *Hub) Observe(u *conductor.Update) {
 		t.observe(u.Execution, &u.Progress, taskKeys(u.Tasks))
 		t.markDirty(dirty{events: true, lines: ended, end: ended})
 	}
+	var keys map[int32]string
 	for _, f := range followers {
 		progress := u.Progress
-		f.notice(Notice{Events: true, Lines: ended, Ended: ended, Progress: &progress, Keys: maps.Collect(taskKeys(u.Tasks))})
+		n := Notice{Events: true, Lines: ended, Ended: ended, Progress: &progress, Commit: u}
+		if f.keys && keys == nil {
+			keys = maps.Collect(taskKeys(u.Tasks))
+		}
+		if f.keys {
+			n.Keys = keys
+		}
+		f.notice(n)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/stepwell/stepwell/conductor"
 	"github.com/stepwell/stepwell/engine"
 )
 
@@ -25,6 +26,8 @@ type Notice struct {
 	Progress      *engine.Progress // of the execution
 	Keys          map[int32]string // of dispatched steps, which the store only has once they have a row
 	Steps         []StepNotice     // how far running steps are
+	// Commit is the commit that this tells of, where this process runs the execution. It is good during the call only.
+	Commit *conductor.Update `json:"-"`
 }
 
 // StepNotice is the report of a running step.
@@ -35,13 +38,19 @@ type StepNotice struct {
 	Items    *Items // of a step of a stream
 }
 
-// follower is a hub of another process that follows an execution.
-type follower struct{ notice func(Notice) }
+// follower is a hub of another process that follows an execution, or one of this process who does not need the keys.
+type follower struct {
+	notice func(Notice)
+	keys   bool
+}
 
 // Follow implements Peers for the hubs of other processes: notice is called for all that Observe, Notify, Lines and
 // Progress tell this hub of an execution. It must not block.
 func (h *Hub) Follow(execution int64, notice func(Notice)) (stop func()) {
-	f := &follower{notice}
+	return h.follow(execution, &follower{notice, true})
+}
+
+func (h *Hub) follow(execution int64, f *follower) (stop func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.followers[execution] = append(slices.Clone(h.followers[execution]), f) // a list that is being read does not change
@@ -56,9 +65,9 @@ func (h *Hub) Follow(execution int64, notice func(Notice)) (stop func()) {
 }
 
 // Watch calls notice for what becomes durable of an execution on any process, as far as Peers tell of the others, until stop
-// is called. It must not block, and tells nothing of what came before.
+// is called. It must not block, and tells nothing of what came before. Keys are told of other processes' steps alone.
 func (h *Hub) Watch(execution int64, notice func(Notice)) (stop func()) {
-	own := h.Follow(execution, notice)
+	own := h.follow(execution, &follower{notice: notice})
 	if h.o.Peers == nil {
 		return own
 	}

@@ -50,9 +50,10 @@ type Options struct {
 	// Changes tells each the states that the commits of an execution have left steps in, in their order (conductor.Conductor.Changes).
 	// Required for Hub.Changes.
 	Changes func(ctx context.Context, id string, each func(s store.StepState, at int64)) (version int64, err error)
-	// Watch has notice called when something of an execution has become durable, until stop is called; notice does not block.
-	// Defaults to none: followers see changes when Poll has passed.
-	Watch func(execution int64, notice func()) (stop func())
+	// Watch has notice called when something of an execution has become durable, until stop is called; notice does not block. It gets
+	// the commit where this process has made it, all of them in their order; else nil. Defaults to none: followers see changes when
+	// Poll has passed.
+	Watch func(execution int64, notice func(*Commit)) (stop func())
 	// Every is the time between two frames for followers, at least. Defaults to 100 ms.
 	Every time.Duration
 	// Poll is how often executions with followers are looked at without a notice. Defaults to 2 seconds.
@@ -87,6 +88,7 @@ type entry struct {
 	mu    sync.Mutex // held while it is made or patched
 	table *Table     // nil: not yet
 	bytes int        // that are counted in Hub.bytes; guarded by Hub.mu
+	tail  *tail      // of a followed execution, whose table is kept and counted in Hub.held; else nil; guarded by Hub.mu
 }
 
 // New makes a hub.
@@ -109,7 +111,7 @@ func New(o Options) *Hub {
 		o.Poll = 2 * time.Second
 	}
 	if o.Watch == nil {
-		o.Watch = func(int64, func()) func() { return func() {} }
+		o.Watch = func(int64, func(*Commit)) func() { return func() {} }
 	}
 	return &Hub{o: o, builds: semaphore.NewWeighted(int64(o.Builders)), waves: map[int64]*wave{}, tables: map[int64]*entry{}, shapes: map[[sha256.Size]byte]*shape{}}
 }
@@ -125,9 +127,15 @@ func (h *Hub) Table(ctx context.Context, x *store.Execution) (*Table, error) {
 
 // newer is Table; before, if it is not nil, is patched when no table is kept.
 func (h *Hub) newer(ctx context.Context, x *store.Execution, before *Table) (*Table, error) {
-	e := h.entryOf(x.No)
+	e, told := h.entryOf(x.No)
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if e.table == nil && told != nil {
+		e.table = before
+	}
+	if e.table != nil {
+		e.table = told.taken(e.table)
+	}
 	if e.table != nil && e.table.Version >= x.Version {
 		return e.table, nil
 	}
@@ -166,10 +174,19 @@ func (h *Hub) next(ctx context.Context, x *store.Execution, before *Table) (*Tab
 }
 
 // entryOf finds the entry of an execution, or makes one, and moves it to the end of those that are dropped first.
-func (h *Hub) entryOf(no int64) *entry {
+func (h *Hub) entryOf(no int64) (*entry, *tail) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	e := h.use(no)
+	return e, e.tail
+}
+
+// use is entryOf. The caller holds h.mu.
+func (h *Hub) use(no int64) *entry {
 	e := h.tables[no]
+	if e != nil && e.tail != nil {
+		return e
+	}
 	if e == nil {
 		e = &entry{bytes: perEntry}
 		h.bytes += perEntry
@@ -195,12 +212,34 @@ const perEntry = 1 << 10
 func (h *Hub) keep(no int64, e *entry, t *Table) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.tables[no] != e {
-		return // dropped meanwhile
+	if h.tables[no] != e || e.tail != nil {
+		return // dropped meanwhile, or followed
 	}
 	h.bytes -= e.bytes
 	e.bytes = t.size() + perEntry
 	h.bytes += e.bytes
+	if e.bytes > h.o.TableBytes {
+		h.drop(no)
+	}
+	for h.bytes > h.o.Bytes && len(h.order) > 0 {
+		h.drop(h.order[0])
+	}
+}
+
+// pin keeps the entry of an execution that is followed, until unpin. The caller holds h.mu.
+func (h *Hub) pin(no int64) *entry {
+	e := h.use(no)
+	h.forget(no)
+	h.bytes -= e.bytes
+	e.bytes, e.tail = 0, &tail{}
+	return e
+}
+
+// unpin has an entry dropped when it is its turn, or at once if it is large. The caller holds h.mu.
+func (h *Hub) unpin(no int64, e *entry, size int) {
+	e.tail, e.bytes = nil, size+perEntry
+	h.bytes += e.bytes
+	h.order = append(h.order, no)
 	if e.bytes > h.o.TableBytes {
 		h.drop(no)
 	}

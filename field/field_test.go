@@ -127,6 +127,13 @@ func (r *rows) columns(t *testing.T, h *field.Hub, x *store.Execution) []byte {
 	return raw
 }
 
+// reads are how often all rows of an execution were read, and how many were by their index.
+func (r *rows) reads() (whole, some int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.whole, len(r.some)
+}
+
 func (r *rows) hub(o field.Options) *field.Hub {
 	o.Store, o.Catalog = r, everyAction{}
 	return field.New(o)

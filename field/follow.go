@@ -22,6 +22,8 @@ type wave struct {
 	hub  *Hub
 	no   int64
 	id   string
+	of   *entry
+	tail *tail
 	refs int // guarded by hub.mu
 	size int // counted in hub.held; guarded by hub.mu
 	end  context.CancelFunc
@@ -69,7 +71,8 @@ func (h *Hub) Follow(ctx context.Context, x *store.Execution, since int64) (*Fol
 		}
 		h.held += table.size()
 		run, end := context.WithCancel(context.Background())
-		w = &wave{hub: h, no: x.No, id: x.ID, size: table.size(), end: end, mark: make(chan struct{}, 1), table: table, over: x.Status.Terminal(), changed: make(chan struct{})}
+		e := h.pin(x.No)
+		w = &wave{hub: h, no: x.No, id: x.ID, of: e, tail: e.tail, size: table.size(), end: end, mark: make(chan struct{}, 1), table: table, over: x.Status.Terminal(), changed: make(chan struct{})}
 		h.waves[x.No] = w
 		go w.run(run) // ends with the last follower
 	}
@@ -89,6 +92,7 @@ func (f *Follower) Close() {
 			f.w.end()
 			h.held -= f.w.size
 			delete(h.waves, f.w.no)
+			h.unpin(f.w.no, f.w.of, f.w.size)
 		}
 	})
 }
@@ -151,7 +155,10 @@ func (w *wave) after(ctx context.Context, since int64) ([]frame, error) {
 
 // run makes frames until nobody follows any more.
 func (w *wave) run(ctx context.Context) {
-	stop := w.hub.o.Watch(w.no, func() {
+	stop := w.hub.o.Watch(w.no, func(c *Commit) {
+		if c != nil {
+			w.tail.tell(c)
+		}
 		select {
 		case w.mark <- struct{}{}:
 		default: // it is marked

@@ -48,11 +48,11 @@ func (p *page) read(t *testing.T, f *field.Follower) error {
 // watched has followers told of changes by hand.
 type watched struct {
 	mu     sync.Mutex
-	notice map[int]func()
+	notice map[int]func(*field.Commit)
 	n      int
 }
 
-func (w *watched) watch(_ int64, notice func()) func() {
+func (w *watched) watch(_ int64, notice func(*field.Commit)) func() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.n++
@@ -69,7 +69,15 @@ func (w *watched) tell() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, notice := range w.notice {
-		notice()
+		notice(nil)
+	}
+}
+
+func (w *watched) commit(c *field.Commit) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, notice := range w.notice {
+		notice(c)
 	}
 }
 
@@ -82,7 +90,7 @@ func (w *watched) watching() int {
 func TestFollowersGetWhatChanges(t *testing.T) {
 	r := newRows(t)
 	x := r.begin(1, 20_000)
-	w := &watched{notice: map[int]func(){}}
+	w := &watched{notice: map[int]func(*field.Commit){}}
 	h := r.hub(field.Options{Watch: w.watch, Every: time.Millisecond, Poll: time.Millisecond})
 	var pages []*page
 	var followers []*field.Follower
@@ -126,8 +134,8 @@ func TestFollowersGetWhatChanges(t *testing.T) {
 		}
 	}
 	var many []int
-	for i := range 6000 {
-		many = append(many, 5000+i)
+	for i := range 16_000 {
+		many = append(many, 2000+i)
 	}
 	r.end(x, many...)
 	if err := pages[0].read(t, followers[0]); err != nil || pages[0].again != 1 {

@@ -61,7 +61,13 @@ func (h *Hub) patch(ctx context.Context, x *store.Execution, before *Table) (*Ta
 	defer before.mu.Unlock()
 	t := before.copied()
 	t.Version = max(x.Version, c.version)
-	return t, h.apply(ctx, x.No, t, c)
+	if err := h.apply(ctx, x.No, t, c); err != nil {
+		return nil, err
+	}
+	if x.Status.Terminal() && slices.Contains(t.status, uint8(stepwell.StepQueued)) {
+		return nil, nil // what never got a row is no step of an execution that has ended: which that is, the store says
+	}
+	return t, nil
 }
 
 // begun touches the steps with others inside that have not begun in a table, when a step has been queued that is not known yet:

@@ -249,31 +249,35 @@ func (t *Table) Encode(names []string, from, limit int) ([]byte, error) {
 // blockOf is the block of a node.
 func (t *Table) blockOf(node int32) *block { return &t.blocks.list[t.blocks.of(node)] }
 
-// places are the layers or positions of steps within the graph that they are part of. The iterations of a for_each lie beside
-// each other, spawned steps behind the last layer.
+// places are the layers or positions of steps within the graph that they are part of.
 func (t *Table) places(layer bool, from, to int) []uint32 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	out := make([]uint32, to-from)
 	for i := from; i < to; i++ {
-		node := t.node[i]
-		if node == nowhere {
-			continue
-		}
-		b := t.blockOf(node)
-		l, local := b.layout, node-b.first
-		switch {
-		case b.graph == nil && layer:
-			out[i-from] = uint32(len(l.Width))
-		case b.graph == nil:
-			out[i-from] = uint32(t.iter[i])
-		case layer:
-			out[i-from] = uint32(l.Layer[local])
-		default:
-			out[i-from] = uint32(l.Pos[local]) + uint32(t.iter[i])*uint32(l.Width[l.Layer[local]])
+		if l, pos := t.placeOf(i); layer {
+			out[i-from] = l
+		} else {
+			out[i-from] = pos
 		}
 	}
 	return out
+}
+
+// placeOf is the layer of a step and its position in it. The iterations of a for_each lie beside each other, spawned steps behind the
+// last layer. The caller holds t.mu.
+func (t *Table) placeOf(i int) (layer, pos uint32) {
+	node := t.node[i]
+	if node == nowhere {
+		return 0, 0
+	}
+	b := t.blockOf(node)
+	if b.graph == nil {
+		return uint32(len(b.layout.Width)), uint32(t.iter[i])
+	}
+	local := node - b.first
+	of := b.layout.Layer[local]
+	return uint32(of), uint32(b.layout.Pos[local]) + uint32(t.iter[i])*uint32(b.layout.Width[of])
 }
 
 // edges are how many dependencies each step has, and for each of them how many indexes lie between, from the step back to it,
@@ -283,19 +287,25 @@ func (t *Table) edges(from, to int) (degree, distance []uint32) {
 	defer t.mu.Unlock()
 	degree, distance = make([]uint32, to-from), make([]uint32, 0, 2*(to-from))
 	for i := from; i < to; i++ {
-		node := t.node[i]
-		if node == nowhere {
-			continue
-		}
-		b := t.blockOf(node)
-		if b.graph == nil {
-			continue
-		}
-		deps := b.layout.Deps(node - b.first)
-		degree[i-from] = uint32(len(deps))
-		for _, dep := range deps {
-			distance = append(distance, uint32(node-b.first-dep))
-		}
+		before := len(distance)
+		distance = t.edgesOf(distance, i)
+		degree[i-from] = uint32(len(distance) - before)
 	}
 	return degree, distance
+}
+
+// edgesOf appends the dependencies of a step. The caller holds t.mu.
+func (t *Table) edgesOf(to []uint32, i int) []uint32 {
+	node := t.node[i]
+	if node == nowhere {
+		return to
+	}
+	b := t.blockOf(node)
+	if b.graph == nil {
+		return to
+	}
+	for _, dep := range b.layout.Deps(node - b.first) {
+		to = append(to, uint32(node-b.first-dep))
+	}
+	return to
 }

@@ -1,6 +1,7 @@
 // Measures the pages in a real Chromium with its default flags (ui.md §11), and prints JSON. It is no test: run it on a quiet machine.
 //
 //   STEPWELL_BINARY=/path/to/stepwell npm run perf     # RUNS=3 FRAMES=180 PARTS=home,fan,layers,diamonds,changing,log,editor,search,kill,map,replay
+//   PROFILE=/tmp/profiles … leaves processor profiles of what is measured there
 import { changing, ended } from "./perf_field"
 import { map } from "./perf_map"
 import { replayed } from "./perf_replay"

@@ -47,22 +47,24 @@ export async function moving(m: Measured, over?: () => boolean, host = ".field-h
 }
 
 /** load opens an address in a context of its own: nothing is cached. */
-async function load(browser: Parameters<typeof Measured.of>[0], url: string, selector: string) {
+async function load(browser: Parameters<typeof Measured.of>[0], url: string, selector: string, name: string) {
   const m = await Measured.of(browser)
-  const ms = round(await m.open(url, selector))
+  const ms = round(await m.profiled(name, () => m.open(url, selector)))
   return { m, ms, cpu: round((await m.cpu()).task) }
 }
 
 async function measure(server: Server, id: string) {
   return within(async (browser) => {
-    const first = await load(browser, `${server.url}/executions/${id}`, ".x-node, canvas[data-drawn]")
+    const first = await load(browser, `${server.url}/executions/${id}`, ".x-node, canvas[data-drawn]", "first")
     await first.m.close()
-    const { m, ms, cpu } = await load(browser, `${server.url}/executions/${id}/graph?all=1`, "canvas[data-drawn]")
+    const { m, ms, cpu } = await load(browser, `${server.url}/executions/${id}/graph?all=1`, "canvas[data-drawn]", "whole")
     const out: Record<string, unknown> = { first_meaningful_paint_ms: first.ms, first_main_thread_ms: first.cpu, whole_field_ms: ms, whole_main_thread_ms: cpu }
     out.far = await moving(m)
     const next = await m.from("keydown", "step")
-    await m.page.keyboard.press("]")
-    out.next_failure_ms = await Promise.race([next().then(round), new Promise((done) => setTimeout(done, 3000, null))])
+    out.next_failure_ms = await m.profiled("next", async () => {
+      await m.page.keyboard.press("]")
+      return Promise.race([next().then(round), new Promise((done) => setTimeout(done, 3000, null))])
+    })
     out.near = await moving(m)
     await m.open(`${server.url}/executions/${id}/waterfall`, "canvas[data-drawn]")
     out.waterfall = await moving(m)
@@ -97,10 +99,12 @@ export async function changing(server: Server) {
     await server.ask("POST", `/approvals/${approvals[0].approval_id}/approve`, {})
     let over = false
     const end = server.ended(x.execution_id).finally(() => { over = true })
-    const panned = await moving(m, () => over)
-    const ended = await end
-    await m.page.locator(".x-status").getByText("completed").waitFor()
-    const shown = await m.page.evaluate(() => Date.now())
+    const [panned, ended, shown] = await m.profiled("changing", async () => {
+      const panned = await moving(m, () => over)
+      const ended = await end
+      await m.page.locator(".x-status").getByText("completed").waitFor()
+      return [panned, ended, await m.page.evaluate(() => Date.now())] as const
+    })
     const seen = await m.page.evaluate(() => ({ drawn: window.measure.drawn, messages: window.measure.messages.map(({ at, body }) => ({ at, body: [...new Uint8Array(body)] })) }))
     const seconds = (Date.parse(ended.completed_at) - Date.parse(ended.started_at)) / 1000
     return { ...panned, steps: ended.progress.total, seconds: round(seconds), ...behind(seen), end_shown_after_ms: shown - Date.parse(ended.completed_at), heap_mb: round((await m.cpu()).heap) }

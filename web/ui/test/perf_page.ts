@@ -1,4 +1,5 @@
 // A page that is measured: times are taken inside of it, by its own clock, and processor time is that of its main thread alone.
+import { writeFileSync } from "node:fs"
 import { chromium, type Browser, type CDPSession, type Page } from "playwright-core"
 
 /** within has a new browser, which has opened one page already, so that what it does once in its life is not counted. */
@@ -44,6 +45,21 @@ export class Measured {
     const { metrics } = await this.cdp.send("Performance.getMetrics")
     const of = (name: string) => metrics.find((m) => m.name === name)?.value ?? 0
     return { task: of("TaskDuration") * 1000, heap: of("JSHeapUsedSize") / 1e6 }
+  }
+
+  /** profiled is act; with PROFILE, a folder, the profile of the main thread meanwhile is left there as a file with a name, which the
+   * browser's developer tools open. */
+  async profiled<T>(name: string, act: () => Promise<T>): Promise<T> {
+    const folder = process.env.PROFILE
+    if (!folder) return act()
+    await this.cdp.send("Profiler.enable")
+    await this.cdp.send("Profiler.setSamplingInterval", { interval: 500 })
+    await this.cdp.send("Profiler.start")
+    try {
+      return await act()
+    } finally {
+      writeFileSync(`${folder}/${name}.cpuprofile`, JSON.stringify((await this.cdp.send("Profiler.stop")).profile))
+    }
   }
 
   close() { return this.page.context().close() }

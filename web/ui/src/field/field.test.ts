@@ -59,6 +59,33 @@ test("messages of changes are written into the steps, or say that everything is 
   expect(patch(steps, change({ version: 9 }, [2], [1]))).toBe(false)
 })
 
+test("messages with places add steps, and give places to those that are known: as fetching all again does", () => {
+  const whole = layered(5, 4)
+  const [n, had] = [whole.n, 9]
+  // What is known before: the first steps, of which one has no place yet.
+  const columns = (index: number[], prefix = "") => {
+    const of = (i: number) => Array.from(whole.edges.subarray(whole.first[i]!, whole.first[i + 1]!))
+    return [
+      { name: prefix + "parent", type: "u32", values: index.map((i) => whole.parent[i]!) }, { name: prefix + "layer", type: "u8", values: index.map((i) => whole.layer[i]!) }, { name: prefix + "pos", type: "u8", values: index.map((i) => whole.pos[i]!) },
+      { name: prefix + "degree", type: "u8", values: index.map((i) => of(i).length) }, { name: prefix + "edges", type: "u32", values: index.flatMap((i) => of(i).map((d) => (i - d) >>> 0)) },
+    ] as Column[]
+  }
+  const all = Array.from({ length: n }, (_, i) => i)
+  const head = { from: 0, began: whole.began, states, workers: [""] }
+  const steps = join([decode(table({ ...head, version: 1, rows: had, total: had }, [{ name: "status", type: "u8", values: all.slice(0, had).map((i) => (i === 6 ? states.indexOf("absent") : 5)) }, ...columns(all.slice(0, had).map((i) => (i === 6 ? 0 : i)))]))])
+  const message = (version: number, total: number, index: number[], placed: number[]) => decode(table({ ...head, version, rows: index.length, total }, [
+    { name: "index", type: "u32", values: index }, { name: "status", type: "u8", values: index.map(() => 5) }, { name: "attempt", type: "u8", values: index.map(() => 1) },
+    { name: "start", type: "u32", values: index.map(() => 0) }, { name: "duration", type: "u32", values: index.map(() => 0) }, { name: "worker", type: "u8", values: index.map(() => 0) },
+    { name: "place_index", type: "u32", values: placed }, ...columns(placed, "place_"),
+  ]))
+  expect(patch(steps, message(2, 12, [6, 10], [6, 10]))).toBe(true)
+  expect([steps.n, states[steps.status[9]!], states[steps.status[11]!]]).toEqual([12, "absent", "absent"])
+  expect(Array.from(steps.edges.subarray(steps.first[6]!, steps.first[7]!))).toEqual(Array.from(whole.edges.subarray(whole.first[6]!, whole.first[7]!)))
+  expect(patch(steps, message(3, n, [9, 11, ...all.slice(12)], [9, 11, ...all.slice(12)]))).toBe(true)
+  for (const name of ["status", "layer", "pos", "parent", "first", "edges"] as const) expect(Array.from(steps[name]), name).toEqual(Array.from(whole[name]))
+  expect(patch(steps, message(4, n - 1, [], []))).toBe(false)
+})
+
 test("what is no table is refused", () => {
   const good = table({ version: 1, rows: 1, from: 0, total: 1 }, [{ name: "status", type: "u8", values: [1] }])
   expect(() => decode(new ArrayBuffer(3))).toThrow("SWC1")

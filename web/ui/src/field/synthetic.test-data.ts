@@ -8,7 +8,7 @@ const completed = 5
 export function synthetic(n: number): Steps {
   return {
     version: 1, n, began: 1_700_000_000_000, states, workers: [""], status: new Uint8Array(n).fill(completed), attempt: new Uint8Array(n).fill(1), layer: new Uint32Array(n), pos: new Uint32Array(n),
-    start: new Uint32Array(n), duration: new Uint32Array(n), lane: new Uint32Array(n), parent: new Uint32Array(n), worker: new Uint16Array(n), first: new Uint32Array(n + 1), edges: new Uint32Array(0),
+    start: new Uint32Array(n), duration: new Uint32Array(n), parent: new Uint32Array(n), worker: new Uint16Array(n), first: new Uint32Array(n + 1), edges: new Uint32Array(0),
   }
 }
 
@@ -23,7 +23,6 @@ export function fan(iterations: number): Steps {
     s.pos[at] = i
     s.start[at] = 1 + Math.floor(i / 8) * 10
     s.duration[at] = 5 + (i % 40)
-    s.lane[at] = 1 + (i % 8)
   }
   return s
 }

@@ -103,13 +103,13 @@ function usePageState(x: Schemas["ExecutionDetail"], tab: string): PageState {
   const id = x.execution_id
   const [search, setSearch] = useSearchParams()
   const [, navigate] = useLocation()
-  const live = useLiveExecution(id, x.status)
   const at = versionOf(search.at)
   const graph = useGraph(id, [], at)
+  const { live, told } = useLiveExecution(id, x.status, graph.data?.nodes.some((n) => n.kind === "stream") ? "steps and items" : "steps")
   const [moved, move] = useState<number>()
   const moment = moved ?? at
   const changes = useChanges(id, moment)
-  const now = useField(id, !ended(x.status), search.all === "1" || graph.data !== undefined || graph.error !== null, live.beat, changes.failed ? at : undefined)
+  const now = useField(id, !ended(x.status), search.all === "1" || graph.data !== undefined || graph.error !== null, live.beat, told, changes.failed ? at : undefined)
   const field = useThen(now, changes, moment)
   const names = useMemo(() => new Names(id), [id])
   useEffect(() => () => names.close(), [names])

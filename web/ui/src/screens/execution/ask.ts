@@ -1,10 +1,11 @@
 // What the page of an execution asks for, and when it asks again.
 import { keepPreviousData } from "@tanstack/react-query"
-import { useEffect, useState } from "react"
+import { useEffect, useMemo, useRef, useState } from "react"
 import { api, data, queries, send, useAsk, type Schemas } from "../../api/client"
 import type { Named } from "../../field/names"
 import { ended } from "../../states"
 import { watch } from "../../api/live"
+import type { Told } from "./field"
 import { follow } from "./follow"
 
 /** useDetail is the execution itself; it is asked for again when its own status changes. */
@@ -49,60 +50,77 @@ export interface Live {
 const beatEvery = 300 // ms
 const itemsEvery = 1000 // ms, of streams
 
-/** useLiveExecution follows an execution that has not ended, and has what is shown of it asked for again. */
-export function useLiveExecution(id: string, status: string | undefined): Live {
+/** useLiveExecution has what is shown of an execution asked for again while it runs. What happens is heard from the stream of its steps
+ * (told, for useField) and, of streams, the log, which tells of their items; or all of it from the log, where nothing shows all steps: a
+ * log has a message for each change of each step. */
+export function useLiveExecution(id: string, status: string | undefined, from: "steps" | "steps and items" | "log" = "log"): { live: Live; told: Told } {
   const [live, set] = useState<Live>({ connected: false, since: Date.now(), beat: 0 })
   const over = status === undefined || ended(status)
+  const latest = useRef({ over, status })
+  latest.current = { over, status }
+  const told = useMemo(() => {
+    let timer: ReturnType<typeof setTimeout> | undefined
+    const now = () => {
+      clearTimeout(timer)
+      timer = undefined
+      set((l) => ({ ...l, beat: l.beat + 1 }))
+      void queries.invalidateQueries({ queryKey: ["execution", id, "live"] })
+    }
+    const whole = () => void queries.invalidateQueries({ queryKey: ["execution", id, "detail"] })
+    return {
+      now, whole,
+      changed: () => { timer ??= setTimeout(now, beatEvery) },
+      link: (connected: boolean) => {
+        set((l) => (l.connected === connected ? l : { ...l, connected, since: Date.now() }))
+        if (connected && !latest.current.over) {
+          whole()
+          timer ??= setTimeout(now, beatEvery)
+        }
+      },
+      over: () => { whole(); now() },
+    }
+  }, [id])
   useEffect(() => {
     if (over) return
+    // How the execution itself stands is also told by the stream of lists.
+    let known = latest.current.status
+    const unwatch = watch((of, change) => {
+      const row = of === "executions" ? change.rows?.find((r) => r.execution_id === id) : undefined
+      if (row && row.status !== known) {
+        known = String(row.status)
+        told.whole()
+        told.changed()
+      }
+    })
+    return () => {
+      unwatch()
+      told.now() // what came with the last messages is still asked for
+    }
+  }, [id, over, told])
+  useEffect(() => {
+    if (over || from === "steps") return
     let timer: ReturnType<typeof setTimeout> | undefined
-    const beat = () => {
+    const items = () => {
       timer ??= setTimeout(() => {
         timer = undefined
-        set((l) => ({ ...l, beat: l.beat + 1 }))
-        void queries.invalidateQueries({ queryKey: ["execution", id, "live"] })
-      }, beatEvery)
-    }
-    let flowing: ReturnType<typeof setTimeout> | undefined
-    const items = () => {
-      flowing ??= setTimeout(() => {
-        flowing = undefined
         for (const what of ["streams", "stream failures"]) void queries.invalidateQueries({ queryKey: ["execution", id, "live", what] })
       }, itemsEvery)
     }
-    const whole = () => void queries.invalidateQueries({ queryKey: ["execution", id, "detail"] })
-    // Messages about 100,000 steps take their time; how the execution itself stands is also told by the stream of lists, at once.
-    let told = status
-    const unwatch = watch((of, change) => {
-      const row = of === "executions" ? change.rows?.find((r) => r.execution_id === id) : undefined
-      if (row && row.status !== told) {
-        told = String(row.status)
-        whole()
-        beat()
-      }
-    })
     const stop = follow(id, {
       since: "latest",
       level: "error",
-      onLink: (connected) => {
-        set((l) => (l.connected === connected ? l : { ...l, connected, since: Date.now() }))
-        if (connected) { whole(); beat() }
-      },
+      onLink: (connected) => { if (from === "log") told.link(connected) },
       onMessage: (m) => {
-        if (m.type === "complete" || (m.type === "status" && m.data.step_id === null)) whole()
-        if (m.type === "status" || m.type === "complete") beat()
         if (m.type === "progress" && m.data.items) items()
+        if (from !== "log") return
+        if (m.type === "complete" || (m.type === "status" && m.data.step_id === null)) told.whole()
+        if (m.type === "status" || m.type === "complete") told.changed()
       },
     })
     return () => {
       stop()
-      unwatch()
       clearTimeout(timer)
-      clearTimeout(flowing)
-      // What came with the last messages is still asked for.
-      void queries.invalidateQueries({ queryKey: ["execution", id, "live"] })
-      set((l) => ({ ...l, beat: l.beat + 1 }))
     }
-  }, [id, over]) // status is where told begins
-  return live
+  }, [id, over, from, told])
+  return { live, told }
 }

@@ -4,13 +4,14 @@ import { address, Problem, problemOf, send } from "../../api/client"
 import { decode } from "../../field/columns"
 import { Desk } from "../../field/desk"
 import type { Layout, Spec } from "../../field/layouts"
-import { patch, type Steps } from "../../field/steps"
+import { mostSteps, patch, type Steps } from "../../field/steps"
 import type { Tries } from "../../field/tries"
 import { reconnecting } from "./follow"
 
 const chunk = 100_000
-const most = 1_000_000
-const columns = "status,attempt,layer,pos,start,duration,lane,parent,worker,edges"
+const columns = "status,attempt,layer,pos,start,duration,parent,worker,edges"
+const maxWaiting = 16 << 20 // bytes of messages that come while the columns do
+const shownEvery = 50 // ms between two pictures of what changes
 
 export interface FieldState {
   steps?: Steps
@@ -22,21 +23,30 @@ export interface FieldState {
   cut?: number
 }
 
+/** Told hears of the stream of changes. */
+export interface Told {
+  link: (connected: boolean) => void
+  changed: () => void
+  /** The execution has ended, and everything has come. */
+  over: () => void
+}
+
 /** useField holds all steps. Running: changes come as messages; where they do not, or say so, the columns are fetched anew, never more
  * often than they take to come. While messages cannot be had, a change of the beat has them fetched. At a version, they are those of
  * that version, and nothing changes them. */
-export function useField(id: string, running: boolean, when: boolean, beat: number, at?: number): FieldState {
+export function useField(id: string, running: boolean, when: boolean, beat: number, told: Told, at?: number): FieldState {
   const [state, set] = useState<FieldState>({})
   const current = useRef<Held>(undefined)
-  const latest = useRef(at)
-  latest.current = at
+  const latest = useRef({ running, at })
+  latest.current = { running, at }
   useEffect(() => {
     if (!when) return
-    const held = new Held(id, set)
+    const held = new Held(id, told, set)
     current.current = held
-    held.start(running, latest.current)
+    held.start(latest.current.running, latest.current.at)
     return () => held.stop()
-  }, [id, when, running])
+  }, [id, when, told])
+  useEffect(() => current.current?.runs(running), [running])
   useEffect(() => current.current?.show(at), [at])
   useEffect(() => current.current?.beat(), [beat])
   return state
@@ -56,8 +66,11 @@ class Held {
   private running = false
   private at: number | undefined
   private unfollow: (() => void) | undefined
+  /** Messages that came while the columns were fetched: they may be newer than these. */
+  private waiting: ArrayBuffer[] = []
+  private bytes = 0
 
-  constructor(private readonly id: string, private readonly set: (change: (f: FieldState) => FieldState) => void) {}
+  constructor(private readonly id: string, private readonly told: Told, private readonly set: (change: (f: FieldState) => FieldState) => void) {}
 
   start(running: boolean, at: number | undefined) {
     this.running = running
@@ -65,19 +78,24 @@ class Held {
     void this.load()
   }
 
+  /** runs says whether more may come. The end of a stream that is followed is told by itself. */
+  runs(running: boolean) {
+    this.running = running
+    if (running && this.steps && !this.unfollow && !this.busy) this.follow()
+  }
+
   /** show goes to a version, or with undefined back to now. */
   show(at: number | undefined) {
     if (at === this.at) return
     this.at = at
     this.etag = ""
-    this.unfollow?.()
-    this.unfollow = undefined
+    this.leave()
     this.again()
   }
 
   stop() {
     this.stopped = true
-    this.unfollow?.()
+    this.leave()
     clearTimeout(this.timer)
     clearTimeout(this.draw)
     this.desk.close()
@@ -85,24 +103,53 @@ class Held {
 
   beat() { if (this.unfollow && !this.linked && !this.stopped) this.again() }
 
+  private leave() {
+    this.unfollow?.()
+    this.unfollow = undefined
+    this.waiting = []
+    this.bytes = 0
+  }
+
   private follow() {
-    this.unfollow = reconnecting(() => `api/v1/executions/${encodeURIComponent(this.id)}/field/stream?since=${this.steps?.version ?? 0}`, {
+    // Of a version of the past the messages only say that something has changed.
+    this.unfollow = reconnecting(() => `api/v1/executions/${encodeURIComponent(this.id)}/field/stream?since=${this.at === undefined ? (this.steps?.version ?? 0) : 0}`, {
       onMessage: (data) => { if (data instanceof ArrayBuffer) this.change(data) },
-      onLink: (linked) => { this.linked = linked },
+      onLink: (linked) => {
+        this.linked = linked
+        this.told.link(linked)
+      },
+      onEnd: () => {
+        this.unfollow = undefined
+        this.told.over()
+      },
     })
   }
 
   private change(data: ArrayBuffer) {
-    if (!this.steps || this.busy || !patch(this.steps, decode(data))) {
-      this.again()
-      return
+    this.told.changed()
+    if (this.at !== undefined) return
+    if (this.busy) {
+      this.waiting.push(data.slice(0))
+      this.bytes += data.byteLength
+      if (this.bytes > maxWaiting) {
+        this.waiting = []
+        this.bytes = 0
+        this.wanted = true
+      }
     }
+    if (!this.apply(data) && !this.busy) this.again()
+  }
+
+  // apply writes a message into the steps, here and in the worker. False: they are to be fetched.
+  private apply(data: ArrayBuffer): boolean {
+    if (!this.steps || !patch(this.steps, decode(data))) return false
     this.desk.patch(data)
     this.draw ??= setTimeout(() => {
       this.draw = undefined
       this.steps &&= { ...this.steps }
       this.set((f) => ({ ...f, steps: this.steps }))
-    }, 50)
+    }, shownEvery)
+    return true
   }
 
   // again fetches the columns, after the last time they were has been made up for.
@@ -123,11 +170,10 @@ class Held {
       else if (got) {
         const steps = await this.desk.load(got.tables)
         if (this.stopped) return
-        this.steps = steps
-        this.etag = got.etag
-        this.set(() => ({ steps, desk: this.desk, cut: got.total > most ? got.total : undefined }))
+        if (at !== this.at) this.wanted = true
+        else this.take(steps, got.etag, got.total)
       }
-      if (this.running && this.at === undefined && !this.wanted && !this.unfollow) this.follow()
+      if (this.running && !this.wanted && !this.unfollow) this.follow()
     } catch (err) {
       if (this.stopped) return
       this.wanted = true
@@ -144,13 +190,23 @@ class Held {
       }, Math.max(250, 2 * (performance.now() - begun)))
     }
   }
+
+  private take(steps: Steps, etag: string, total: number) {
+    this.steps = steps
+    this.etag = etag
+    this.set(() => ({ steps, desk: this.desk, cut: total > mostSteps ? total : undefined }))
+    const waiting = this.waiting
+    this.waiting = []
+    this.bytes = 0
+    for (const data of waiting) if (!this.apply(data)) this.wanted = true
+  }
 }
 
 // fetchTables gets all columns in chunks; undefined: nothing has changed.
 async function fetchTables(id: string, etag: string, version: number | undefined): Promise<{ tables: ArrayBuffer[]; etag: string; total: number } | undefined> {
   const tables: ArrayBuffer[] = []
   let [total, tag] = [1, etag]
-  for (let from = 0; from < Math.min(total, most); from += chunk) {
+  for (let from = 0; from < Math.min(total, mostSteps); from += chunk) {
     const response = await fetchTable(`api/v1/executions/${encodeURIComponent(id)}/field?columns=${columns}&from=${from}&limit=${chunk}${version ? `&version=${version}` : ""}`, from === 0 ? etag : "")
     if (response.status === 304) return undefined
     const buffer = await response.arrayBuffer()
@@ -174,19 +230,40 @@ export async function fetchTable(path: string, etag: string): Promise<Response> 
   return response
 }
 
-/** useLayout arranges the steps in the worker; the last layout stays until the next one is there. */
+/** useLayout arranges the steps in the worker; the last layout stays until the next one is there. While steps are added the worker makes one
+ * after the other, and rests twice as long between. */
 export function useLayout(field: FieldState, spec: Spec | undefined, tries?: Tries): Layout | undefined {
   const [layout, set] = useState<{ layout: Layout; kind: string }>()
   const { steps, desk, now } = field
   const wanted = spec && steps ? `${keyOf(spec, spec.kind === "waterfall" ? steps : (now ?? steps))} ${spec.kind === "waterfall" ? tries?.version : ""}` : ""
+  const line = useRef<{ next?: () => Promise<Layout>; kind?: string; busy: boolean; gone?: boolean }>({ busy: false })
   useEffect(() => {
+    const l = line.current
     if (!desk || !spec || !steps) return
-    let stale = false
     // Graphs stay where they are while time passes. Only a waterfall is another one at every moment.
     const then = now && spec.kind === "waterfall" ? { status: steps.status, start: steps.start, duration: steps.duration } : undefined
-    desk.arrange(spec, then).then((l) => { if (!stale && (l.spans || l.n <= steps.n)) set({ layout: l, kind: spec.kind }) }, () => { /* the desk was closed */ })
-    return () => { stale = true }
+    l.next = () => desk.arrange(spec, then)
+    const other = l.kind !== undefined && l.kind !== spec.kind
+    l.kind = spec.kind
+    const go = async () => {
+      l.busy = true
+      while (l.next && !l.gone) {
+        const [next, kind, begun] = [l.next, l.kind!, performance.now()]
+        l.next = undefined
+        const made = await next().catch(() => undefined) // the desk was closed
+        if (made && l.kind === kind && !l.gone) set({ layout: made, kind })
+        if (!l.next) await new Promise((done) => setTimeout(done, 0))
+        else await new Promise((done) => setTimeout(done, Math.min(2000, 2 * (performance.now() - begun))))
+      }
+      l.busy = false
+    }
+    if (!l.busy || other) void go()
   }, [wanted, desk])
+  useEffect(() => {
+    const l = line.current
+    l.gone = false
+    return () => { l.gone = true }
+  }, [])
   return layout && spec && steps && layout.kind === spec.kind && (layout.layout.spans || layout.layout.n <= steps.n) ? layout.layout : undefined
 }
 

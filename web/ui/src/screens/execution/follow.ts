@@ -23,6 +23,8 @@ const longest = 2000 // ms between two tries
 interface Link {
   onMessage: (data: string | ArrayBuffer) => void
   onLink: (connected: boolean) => void
+  /** Called when the server has ended it normally: there is nothing more. */
+  onEnd?: () => void
 }
 
 /** reconnecting opens a WebSocket of the API, and again whenever it breaks, until the server ends it normally or the function that it
@@ -43,7 +45,8 @@ export function reconnecting(path: () => string, link: Link): () => void {
     }
     socket.onmessage = (e) => { if (!done) link.onMessage(e.data as string | ArrayBuffer) }
     socket.onclose = (e) => {
-      if (done || e.code === 1000) return
+      if (done) return
+      if (e.code === 1000) return link.onEnd?.()
       link.onLink(false)
       timer = setTimeout(connect, pause)
       pause = Math.min(longest, pause * 2)

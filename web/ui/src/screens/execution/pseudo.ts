@@ -29,7 +29,7 @@ export function sceneOf(nodes: Node[]): GraphScene {
   const edges: number[] = []
   const steps: Steps = {
     version: 0, n, began: 0, states, workers: [], status: new Uint8Array(n), attempt: new Uint8Array(n), layer: new Uint32Array(n), pos: new Uint32Array(n), start: new Uint32Array(n),
-    duration: new Uint32Array(n), lane: new Uint32Array(n), parent: new Uint32Array(n), worker: new Uint16Array(n), first, edges: new Uint32Array(0),
+    duration: new Uint32Array(n), parent: new Uint32Array(n), worker: new Uint16Array(n), first, edges: new Uint32Array(0),
   }
   nodes.forEach((node, i) => {
     steps.status[i] = states.indexOf(stateOf(node))
