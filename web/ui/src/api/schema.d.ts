@@ -472,7 +472,7 @@ export interface paths {
         };
         /**
          * Streams what changes in the columns of /field over a WebSocket
-         * @description A WebSocket. Each binary message is a table in the format of /field with the columns index, status, attempt, start and duration: the states, at the version in its header, of all steps that have changed since the message before. Messages come every 100 ms while something changes. again in a header says that more has changed than a fifth of the steps, or that times count anew: fetch /field, and go on with what comes behind its version. A client that comes back gives the last version as since. The server closes normally when the execution has ended and the client has everything.
+         * @description A WebSocket. Each binary message is a table in the format of /field with the columns index, status, attempt, start, duration and worker: the states, at the version in its header, of all steps that have changed since the message before. The columns place_index, place_parent, place_layer, place_pos, place_degree and place_edges are the places of the steps that are new, or inside of which it has become known that they are: as in /field, for the steps of place_index. Messages come every 100 ms while something changes. again in a header says that more has changed than 15,000 steps and than a fifth of them, or that times count anew: fetch /field, and go on with what comes behind its version. A client that comes back gives the last version as since. The server closes normally when the execution has ended and the client has everything.
          */
         get: operations["execution.field.stream"];
         put?: never;
@@ -580,7 +580,7 @@ export interface paths {
         };
         /**
          * Lists log lines of an execution
-         * @description In order, from the beginning unless before, around, tail or a cursor says otherwise. A search (q) looks at 100,000 lines or for half a second in one request: a page may have few hits or none, and a cursor to go on with.
+         * @description In order, from the beginning unless before, around, tail or a cursor says otherwise. A search (q) looks at 1,000,000 lines or for half a second in one request: a page may have few hits or none, and a cursor to go on with.
          */
         get: operations["execution.logs"];
         put?: never;
