@@ -49,10 +49,7 @@ type ShowQueue struct {
 }
 
 func (s *server) queue(ctx context.Context, in *ShowQueue) (*answer[Queue], error) {
-	out := Queue{Queues: []StepQueue{}, Executions: []HeldExecution{}}
-	for _, q := range s.o.Queues() {
-		out.Queues = append(out.Queues, StepQueue{q.Name, q.Waiting, q.Out, q.Concurrency, q.Rate, reasonsOf(&q)})
-	}
+	out := Queue{Queues: s.queues(), Executions: []HeldExecution{}}
 	held, err := s.o.Store.Executions(ctx, store.Filter{Statuses: []stepwell.ExecutionStatus{stepwell.ExecutionPending}, Limit: mostHeld})
 	if err != nil {
 		return nil, err
@@ -73,6 +70,14 @@ func (s *server) queue(ctx context.Context, in *ShowQueue) (*answer[Queue], erro
 		out.Executions = append(out.Executions, HeldExecution{x.ID, x.Pipeline, resource.At(x.Created), x.Priority, s.reasons(x.ID, reasons)})
 	}
 	return reply(out, nil)
+}
+
+func (s *server) queues() []StepQueue {
+	out := []StepQueue{}
+	for _, q := range s.o.Queues() {
+		out = append(out, StepQueue{q.Name, q.Waiting, q.Out, q.Concurrency, q.Rate, reasonsOf(&q)})
+	}
+	return out
 }
 
 // reasonsOf says why the steps of a queue wait.

@@ -24,13 +24,14 @@ func (s *server) stream() {
 	if s.local == nil {
 		s.o.Feed.Board().Serve(s.executionRow, feed.List{Kind: "executions", Read: s.executionRows}, feed.List{Kind: "approvals", Read: s.approvalRows, Drops: true},
 			feed.List{Kind: "schedules", Read: s.scheduleRows, Drops: true}, feed.List{Kind: "workers", Read: s.workerRows, Drops: true},
+			feed.List{Kind: "queues", Read: s.queueRows, Drops: true},
 			feed.List{Kind: "projects", Read: s.projectRows, Drops: true})
 	}
 	handle(s, "stream", func(_ context.Context, _ *boardInput) (*streamed, error) {
 		hello := func(resumed bool) any { return boardHello{Version: s.o.Version, Resumed: resumed} }
 		return &streamed{s.passOn(live.Board(s.o.Feed.Board(), hello, live.Options{Fail: s.refuse}))}, nil
 	}, func(op *huma.Operation) {
-		op.Description = "Each event's data is a message {type, seq, data}. hello comes first, with data {version, resumed}: version is the server's; unless resumed is true, read the lists first. Then executions, approvals, schedules, workers and projects, each at most four times a second, with data {rows, removed, reload}: rows are those of the lists that are new or have changed (of an execution that has not ended, duration_ms is null; of projects their progress, while they have not finished and change), removed the ids of those that have left the list, and with reload there were more: read the list again. The id of an event is its seq: a client that comes back with Last-Event-ID goes on behind it."
+		op.Description = "Each event's data is a message {type, seq, data}. hello comes first, with data {version, resumed}: version is the server's; unless resumed is true, read the lists first. Then executions, approvals, schedules, workers, queues and projects, each at most four times a second, with data {rows, removed, reload}: rows are those of the lists that are new or have changed (of an execution that has not ended, duration_ms is null; of projects their progress, while they have not finished and change), removed the ids of those that have left the list, and with reload there were more: read the list again. The id of an event is its seq: a client that comes back with Last-Event-ID goes on behind it."
 		op.Responses["200"] = &huma.Response{Description: "The stream", Content: map[string]*huma.MediaType{"text/event-stream": {Schema: &huma.Schema{Type: "string"}}}}
 	})
 }
@@ -144,6 +145,16 @@ func (s *server) workerRows(context.Context) ([]feed.Row, error) {
 		same := w
 		same.Seen = Time{}
 		out = append(out, rowOf(w.Name, w, same))
+	}
+	return out, nil
+}
+
+func (s *server) queueRows(context.Context) ([]feed.Row, error) {
+	var out []feed.Row
+	for _, q := range s.queues() {
+		same := q
+		same.Reasons = nil // how long a rate pauses changes all the time
+		out = append(out, rowOf(q.Name, q, same))
 	}
 	return out, nil
 }

@@ -56,7 +56,7 @@ test("the server is killed and started while every live screen is open: each com
     return page
   }
   const home = o.page
-  const [list, one, pipeline, inbox, queue] = await Promise.all(["/executions?pipeline=on-all", `/executions/${x.execution_id}`, `/pipelines/${id}`, "/approvals", "/queue"].map(at)) as [Page, Page, Page, Page, Page]
+  const [list, one, pipeline, inbox, queue] = await Promise.all(["/executions?pipeline=on-all", `/executions/${x.execution_id}`, `/pipelines/${id}`, "/approvals", "/queue?tab=workers"].map(at)) as [Page, Page, Page, Page, Page]
   const pages = [home, list, one, pipeline, inbox, queue]
   const light = (page: Page) => page.locator(".topbar").getByRole("status")
   for (const page of pages) await light(page).getByText("live").waitFor()

@@ -1,4 +1,6 @@
 import { spawn } from "node:child_process"
+import { mkdirSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
 import { afterAll, beforeAll, expect, test } from "vitest"
 import { closeBrowser, open } from "./browser"
 import { as, key, store } from "./seed"
@@ -22,7 +24,7 @@ afterAll(async () => {
 
 test("workers are listed, accessible in both themes, and fit a phone", async () => {
   for (const look of [{}, { width: 390, height: 844 }]) {
-    const o = await open(server, "/queue", { expected: /401/, ...look })
+    const o = await open(server, "/queue?tab=workers", { expected: /401/, ...look })
     await as(o.page, server.token)
     await o.page.getByRole("row", { name: "width" in look ? /^far-away 0 of/ : /^far-away ● takes work/ }).waitFor()
     await o.accessible(`queue ${JSON.stringify(look)}`)
@@ -33,7 +35,7 @@ test("workers are listed, accessible in both themes, and fit a phone", async () 
 }, 300_000)
 
 test("a chosen worker says what it can do; a viewer cannot drain it, and is told why", async () => {
-  const o = await open(server, "/queue", { expected: /401/ })
+  const o = await open(server, "/queue?tab=workers", { expected: /401/ })
   await as(o.page, await key(server, "viewer"))
   await o.page.getByRole("row", { name: /far-away/ }).focus()
   await o.page.keyboard.press("Enter")
@@ -49,7 +51,7 @@ test("a chosen worker says what it can do; a viewer cannot drain it, and is told
 
 test("a worker in another process is drained, and its process ends; one of the server cannot be", async () => {
   const ended = new Promise((done) => worker.on("exit", done))
-  const o = await open(server, "/queue", { expected: /401/ })
+  const o = await open(server, "/queue?tab=workers", { expected: /401/ })
   await as(o.page, server.token)
   await o.page.getByRole("button", { name: "Drain far-away" }).click()
   await o.page.getByRole("dialog", { name: "Drain far-away?" }).getByRole("button", { name: "Drain" }).click()
@@ -79,4 +81,44 @@ test("the queue of runs says when it is empty, shows runs by their steps, and fi
   await server.ask("POST", `/pipeline-runs/${data.id}/stop`)
   await o.page.getByRole("heading", { name: "No run is queued or running" }).waitFor()
   await o.close()
+})
+
+test("what waits is told with its reason, live: steps in queues, and executions that have not begun", async () => {
+  await store(server, { name: "one", settings: { concurrency: { key: "only-one", limit: 1 } }, steps: [{ id: "ask", action: "util.approval", params: { message: "go?" } }, { id: "after", action: "util.noop", depends_on: ["ask"] }] })
+  const o = await open(server, "/queue", { expected: /401/ })
+  await as(o.page, server.token)
+  await o.page.getByRole("heading", { name: "No execution waits to begin" }).waitFor()
+  await o.page.getByRole("row", { name: /^default 0/ }).waitFor()
+  const first = await server.ask("POST", "/execute", { workflow_id: "one" })
+  const second = await server.ask("POST", "/execute", { workflow_id: "one" })
+  await o.page.getByRole("heading", { name: "1 execution waits to begin" }).waitFor()
+  await o.page.getByRole("row", { name: /^one .*only-one/ }).waitFor()
+  await o.accessible("what waits")
+  await o.darkToo("what waits")
+  await o.page.setViewportSize({ width: 390, height: 844 })
+  await o.fits("what waits")
+  await o.page.setViewportSize({ width: 1280, height: 800 })
+  await server.ask("POST", `/executions/${first.execution_id}/cancel`, {})
+  await o.page.getByRole("heading", { name: "No execution waits to begin" }).waitFor()
+  await server.ask("POST", `/executions/${second.execution_id}/cancel`, {})
+  await o.close()
+})
+
+test("a queue with a limit shows how many wait and why, and how that went while one looks", async () => {
+  const other = new Server()
+  mkdirSync(join(other.dir, "data"))
+  writeFileSync(join(other.dir, "data", "stepwell.yaml"), "queues: {narrow: {concurrency: 1}}\n")
+  await other.start()
+  try {
+    const o = await open(other, "/queue")
+    await o.page.getByRole("row", { name: /^narrow 0 0 1 at once/ }).waitFor()
+    const x = await other.run({ name: "many", steps: [{ id: "each", action: "util.exec", queue: "narrow", params: { command: ["sleep", "3600"] }, for_each: { items: 20 } }] }, {}, false)
+    await o.page.getByRole("row", { name: /^narrow 19 1 1 at once .*1 of at most 1 steps run/ }).waitFor()
+    await o.page.getByRole("img", { name: /In narrow at most (19|20) steps waited/ }).waitFor()
+    await other.ask("POST", `/executions/${x.execution_id}/cancel`, {})
+    await o.page.getByRole("row", { name: /^narrow 0 0 1 at once/ }).waitFor()
+    await o.close()
+  } finally {
+    await other.stop()
+  }
 })

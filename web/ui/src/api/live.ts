@@ -24,10 +24,11 @@ export const useLive = () => useSyncExternalStore((l) => { listeners.add(l); ret
 
 // The first parts of cache keys that a message makes stale.
 const stale: Record<string, string[]> = {
-  executions: ["executions", "stats", "runs", "progress"],
+  executions: ["executions", "stats", "runs", "progress", "queues"],
   approvals: ["approvals"],
   schedules: ["schedules", "fires"],
   workers: ["workers"],
+  queues: ["queues"],
   projects: ["projects"],
 }
 const all = [...new Set(Object.values(stale).flat()), "partitions"] // whose page reads them at a pace of its own

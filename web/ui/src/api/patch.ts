@@ -11,6 +11,7 @@ const lists: Record<string, List> = {
   approvals: { first: "approvals", id: "approval_id", members: ["approvals"] },
   schedules: { first: "schedules", id: "job_id", members: ["rows", "jobs"] },
   workers: { first: "workers", id: "name", members: ["workers"] },
+  queues: { first: "queues", id: "name", members: ["queues"] },
 }
 
 const mostKnown = 5_000

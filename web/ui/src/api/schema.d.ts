@@ -2128,7 +2128,7 @@ export interface paths {
         };
         /**
          * Streams what changes in the lists of executions, approvals, schedules and workers, and in the progress of projects, as server-sent events
-         * @description Each event's data is a message {type, seq, data}. hello comes first, with data {version, resumed}: version is the server's; unless resumed is true, read the lists first. Then executions, approvals, schedules, workers and projects, each at most four times a second, with data {rows, removed, reload}: rows are those of the lists that are new or have changed (of an execution that has not ended, duration_ms is null; of projects their progress, while they have not finished and change), removed the ids of those that have left the list, and with reload there were more: read the list again. The id of an event is its seq: a client that comes back with Last-Event-ID goes on behind it.
+         * @description Each event's data is a message {type, seq, data}. hello comes first, with data {version, resumed}: version is the server's; unless resumed is true, read the lists first. Then executions, approvals, schedules, workers, queues and projects, each at most four times a second, with data {rows, removed, reload}: rows are those of the lists that are new or have changed (of an execution that has not ended, duration_ms is null; of projects their progress, while they have not finished and change), removed the ids of those that have left the list, and with reload there were more: read the list again. The id of an event is its seq: a client that comes back with Last-Event-ID goes on behind it.
          */
         get: operations["stream"];
         put?: never;

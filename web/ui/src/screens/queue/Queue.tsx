@@ -1,21 +1,23 @@
 import { Link } from "wouter"
 import { useSearchParams } from "../../url"
 import { RunsQueue } from "./RunsQueue"
+import { Waiting } from "./Waiting"
 import { Workers } from "./Workers"
+
+const tabs = [["", "Waiting"], ["workers", "Workers"], ["runs", "Pipeline runs"]] as const
 
 export default function Queue() {
   const [search] = useSearchParams()
-  const runs = search.tab === "runs"
+  const shown = search.tab ?? (search.worker ? "workers" : "")
   return (
     <div className="screen" data-full>
       <header>
         <h1>Queue</h1>
         <nav className="tabs" aria-label="Parts of the queue">
-          <Link href="/queue" aria-current={runs ? undefined : "page"}>Workers</Link>
-          <Link href="/queue?tab=runs" aria-current={runs ? "page" : undefined}>Pipeline runs</Link>
+          {tabs.map(([tab, title]) => <Link key={tab} href={tab ? `/queue?tab=${tab}` : "/queue"} aria-current={shown === tab ? "page" : undefined}>{title}</Link>)}
         </nav>
       </header>
-      {runs ? <RunsQueue /> : <Workers />}
+      {shown === "runs" ? <RunsQueue /> : shown === "workers" ? <Workers /> : <Waiting />}
     </div>
   )
 }
