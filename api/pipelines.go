@@ -27,6 +27,7 @@ type (
 type pipelines struct {
 	*kindOf[NewPipeline, NewPipeline, Pipeline, Pipeline, ListPipelines]
 	*server
+	planning turns
 }
 
 func pipelinesOf(l *pipeline.Library) Kind {

@@ -66,6 +66,11 @@ func (p *pipelines) plan(ctx context.Context, in *bodyInput[PlanRequest]) (*answ
 	if err := p.fits(in.Body.Document); err != nil {
 		return nil, err
 	}
+	leave, err := p.planning.take(ctx, access.Of(ctx).Actor(), maxPlanWait)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
 	d, problems, err := p.o.Pipelines.Validate(ctx, in.Body.Document)
 	if err != nil {
 		return nil, err

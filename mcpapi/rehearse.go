@@ -195,6 +195,10 @@ func (k *call) plan(ctx context.Context, a *planArgs) (*reply, error) {
 		return nil, err
 	}
 	defer leave()
+	// In a process of its own first: what the server does afterwards has fitted into the limits there.
+	if _, err := k.rehearse(ctx, &rehearsal.Request{Kind: rehearsal.Plan, Document: text, Params: a.Params}); err != nil {
+		return nil, err
+	}
 	return page(a.Cursor, "steps", func(string) (any, error) {
 		p, err := k.PlanPipeline(ctx, api.Document(text), api.Object(a.Params))
 		if err != nil {

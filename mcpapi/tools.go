@@ -29,7 +29,7 @@ var tools = sync.OnceValue(func() []*tool {
 		of("list_actions", "action.list", "List what steps can do: actions, and modules of item streams, with a line about each.", (*call).listActions),
 		of("describe_action", "action.get", "Describe an action or a module: parameters, outputs, examples.", (*call).describeAction),
 		of("validate", "pipeline.validate", "Say what is wrong with a pipeline: errors, and mistakes that are no errors (lint), with line and column.", (*call).validate),
-		of("plan", "pipeline.plan", "Show what a pipeline would run: its steps, what they wait for, and how long it may take.", (*call).plan),
+		of("plan", "pipeline.plan", "Show what a pipeline would run: its steps, what they wait for, and how long it may take. At most 10 seconds and 256 MB, one test, lab or plan at a time.", (*call).plan),
 		of("test", "pipeline.validate", "Run the tests of a pipeline. Steps end as the mocks say; nothing outside is called and waiting takes no time. At most 10 seconds and 256 MB, one test, lab or plan at a time.", (*call).test),
 		of("lab", "pipeline.validate", "Crash the tests of a pipeline at every point, and tell which steps ran twice although nothing says that they may. Mocked, as test is, with the same limits.", (*call).lab),
 		of("list_executions", "execution.list", "List executions, newest first.", (*call).listExecutions),

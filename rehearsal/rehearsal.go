@@ -32,6 +32,7 @@ const (
 	Lab    = "lab"    // crash the tests
 	Replay = "replay" // play one recording with another definition
 	Past   = "past"   // play several
+	Plan   = "plan"   // lay out: the answer is that it can be done within the limits
 )
 
 // Request is one rehearsal.
@@ -41,6 +42,7 @@ type Request struct {
 	Tests     string            `json:"tests,omitempty"`     // of Test and Lab: a test file
 	Pipelines map[string]string `json:"pipelines,omitempty"` // definitions that it runs, by name
 	Actions   []api.Action      `json:"actions,omitempty"`   // all that there are: those of workers and plugins are announced
+	Params    map[string]any    `json:"params,omitempty"`    // of Plan
 	Run       string            `json:"run,omitempty"`       // a regular expression of names of tests
 	Schedule  string            `json:"schedule,omitempty"`  // of Lab: the one schedule to run
 	Seed      uint64            `json:"seed,omitempty"`

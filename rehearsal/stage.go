@@ -19,6 +19,7 @@ import (
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/action"
 	"github.com/stepwell/stepwell/definition"
+	"github.com/stepwell/stepwell/field"
 	"github.com/stepwell/stepwell/lab"
 	"github.com/stepwell/stepwell/lint"
 	"github.com/stepwell/stepwell/scenario"
@@ -103,6 +104,8 @@ func (s Stage) perform(ctx context.Context, r *Request) (*Answer, error) {
 		return p.lab(ctx)
 	case Replay, Past:
 		return p.replay(ctx)
+	case Plan:
+		return p.plan()
 	}
 	return nil, stepwell.Invalid("", "unknown kind %q", r.Kind)
 }
@@ -190,6 +193,19 @@ func (p *performance) lint(ctx context.Context) (*Answer, error) {
 		}
 	}
 	return &Answer{Problems: lint.Find(d, actions, documentFile, []byte(p.r.Document), problems, facts)}, nil
+}
+
+// plan does all that the API does for a plan of the definition, which does not look at the clock or the store.
+func (p *performance) plan() (*Answer, error) {
+	actions, err := p.actions(&scenario.Streams{Dir: p.dir}, &sim.Clock{})
+	if err != nil {
+		return nil, err
+	}
+	if d, _ := p.load(actions); d != nil {
+		params, _ := definition.CheckParams(d, p.r.Params) // the API tells what is wrong with them
+		field.DraftOf(definition.OutlineOf(d, actions, []byte(p.r.Document)), d, actions, params)
+	}
+	return &Answer{}, nil
 }
 
 // namesPipeline finds the key of a test file that names the pipeline's file.

@@ -242,3 +242,48 @@ func TestMCPPages(t *testing.T) {
 		t.Error("a secret can be read")
 	}
 }
+
+// TestMCPPlanIsBounded: definitions that are as large, as deep, as wide or as repetitive as they can be take no more than the limits of a
+// plan, and the server goes on.
+func TestMCPPlanIsBounded(t *testing.T) {
+	t.Parallel()
+	a := onStdio(t, t.TempDir(), []string{"STEPWELL_SECRETS_KEY="}, "--data", "d")
+	step := func(i int) string {
+		return fmt.Sprintf("  - {id: s%d, action: util.log, params: {message: \"{{ params.x }}\"}}\n", i)
+	}
+	repeat := func(n int, f func(int) string) string {
+		var b strings.Builder
+		for i := range n {
+			b.WriteString(f(i))
+		}
+		return b.String()
+	}
+	head := "name: hostile\nparameters: [{name: x, type: string, default: y}]\nsteps:\n"
+	for name, document := range map[string]string{
+		"many steps": head + repeat(12_000, step),
+		"many edges": head + repeat(400, func(i int) string {
+			return fmt.Sprintf("  - {id: s%d, action: util.noop, depends_on: [%s]}\n", i, strings.TrimSuffix(repeat(i, func(j int) string { return fmt.Sprintf("s%d,", j) }), ","))
+		}),
+		"a large list": head + "  - {id: a, for_each: {items: \"{{ range(1000000) }}\"}, action: util.log, params: {message: x}}\n",
+		"lists of lists": head + repeat(40, func(i int) string {
+			return strings.Repeat("  ", i+1) + fmt.Sprintf("- id: g%d\n", i) + strings.Repeat("  ", i+1) + "  for_each: {items: \"{{ ['" + strings.Repeat("x", 100) + "'] * 1000 }}\"}\n" + strings.Repeat("  ", i+1) + "  steps:\n"
+		}) +
+			strings.Repeat("  ", 41) + "- {id: z, action: util.noop}\n",
+		"much text":      head + "  - {id: a, for_each: {items: \"{{ [('x' * 900000)] * 100000 }}\"}, action: util.log, params: {message: x}}\n",
+		"aliases":        "name: hostile\nsteps:\n  - {id: a, action: util.set_output, params: {a: &a [x,x,x,x,x,x,x,x,x], b: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a], c: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b], d: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c], e: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d], f: &f [*e,*e,*e,*e,*e,*e,*e,*e,*e], g: [*f,*f,*f,*f,*f,*f,*f,*f,*f]}}\n",
+		"deep brackets":  head + "  - {id: a, action: util.set_output, params: {v: " + strings.Repeat("[", 50_000) + strings.Repeat("]", 50_000) + "}}\n",
+		"long templates": head + "  - {id: a, action: util.log, params: {message: \"{{ " + strings.Repeat("1 + ", 100_000) + "1 }}\"}}\n",
+	} {
+		if len(document) > 1_000_000 {
+			t.Fatalf("%s is %d bytes", name, len(document))
+		}
+		began := time.Now()
+		got := a.call("plan", args{"document": document})
+		took := time.Since(began)
+		if took > 15*time.Second {
+			t.Errorf("%s takes %s", name, took)
+		}
+		t.Logf("%s: %s, %.120s", name, took.Round(time.Millisecond), got.text)
+	}
+	a.must("plan", args{"document": mcpPipelines["work"]}) // it goes on
+}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"runtime/metrics"
 	"strconv"
 	"strings"
 	"testing"
@@ -424,14 +425,35 @@ func TestManyPartitions(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
+	peak, over := make(chan uint64), make(chan struct{})
+	go func() { peak <- liveUntil(over) }()
 	began := time.Now()
 	got, err := r.Table(t.Context(), p.ID, nil, ledger.Filter{States: []string{ledger.Missing}, Limit: 10})
 	must(t, err)
 	took := time.Since(began)
+	close(over)
+	live := int64(<-peak) - int64(before.HeapAlloc)
+	if live > 100<<20 && n <= 100_000 {
+		t.Errorf("%d MB of heap at a time", live>>20)
+	}
 	runtime.ReadMemStats(&after)
-	t.Logf("%d partitions: %s, %d MB allocated in all", n, took, (after.TotalAlloc-before.TotalAlloc)>>20)
+	t.Logf("%d partitions: %s, %d MB allocated in all, at most %d MB of heap at a time, garbage included", n, took, (after.TotalAlloc-before.TotalAlloc)>>20, live>>20)
 	if len(got.Grid) != n || got.Counts[ledger.Done] != n-1 || len(got.Partitions) != 1 || got.Partitions[0].Key != names[n-1] || first == "" {
 		t.Errorf("%d, %v, %+v", len(got.Grid), got.Counts, got.Partitions)
+	}
+}
+
+// liveUntil is the most heap that is in use, garbage included, until a channel is closed.
+func liveUntil(over chan struct{}) (most uint64) {
+	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	for {
+		metrics.Read(sample)
+		most = max(most, sample[0].Value.Uint64())
+		select {
+		case <-over:
+			return most
+		case <-time.After(2 * time.Millisecond):
+		}
 	}
 }
 

@@ -113,7 +113,7 @@ func (g *Ledger) fill(ctx context.Context, t *Table, d *definition.Definition, f
 	if t.Axes, err = setting.Axes(enumsOf(d), g.o.Now()); err != nil {
 		return err
 	}
-	known, err := g.entries(ctx, t.ID)
+	known, err := g.glances(ctx, t.ID)
 	if err != nil {
 		return err
 	}
@@ -133,13 +133,17 @@ func (g *Ledger) fill(ctx context.Context, t *Table, d *definition.Definition, f
 	for i := range grid {
 		one := Partition{Values: t.ValuesAt(i)}
 		one.Key = partition.KeyOf(one.Values)
-		if err := g.state(ctx, &one, known[one.Key], running[one.Key], now); err != nil {
+		e, runs := known[one.Key], running[one.Key]
+		if err := g.state(ctx, &one, &e, runs, now); err != nil {
 			return err
 		}
 		grid[i] = letters[one.State]
 		t.Counts[one.State]++
 		if len(f.States) == 0 || slices.Contains(f.States, one.State) {
 			if len(t.Partitions) < f.Limit {
+				if err := one.tried(t.ID, &e, runs); err != nil {
+					return err
+				}
 				t.Partitions = append(t.Partitions, one)
 			} else {
 				t.More = true
@@ -197,13 +201,27 @@ func keyOf(x *store.Execution, setting *partition.Setting) (string, bool) {
 	return setting.Key(params)
 }
 
-func (g *Ledger) state(ctx context.Context, out *Partition, e entry, running *store.Execution, now *judge) error {
-	if e.Execution != "" {
-		out.Execution, out.Version, out.Ended = resource.Ref(e.Execution), e.Version, resource.At(e.At)
+// tried fills in the execution for a partition that runs, or tried last.
+func (p *Partition) tried(pipeline string, e *glance, running *store.Execution) error {
+	if running != nil {
+		p.Execution, p.Version = resource.Ref(running.ID), running.WorkflowVersion
+		return nil
 	}
+	if e.Execution == "" {
+		return nil
+	}
+	whole, err := read(&store.Object{ID: entryID(pipeline, p.Key), Body: e.body})
+	if err == nil {
+		p.Execution, p.Version, p.Ended = resource.Ref(whole.Execution), whole.Version, resource.At(whole.At)
+	}
+	return err
+}
+
+// state says in which state a partition is, and why.
+func (g *Ledger) state(ctx context.Context, out *Partition, e *glance, running *store.Execution, now *judge) error {
 	switch {
 	case running != nil:
-		out.State, out.Execution, out.Version, out.Ended = Running, resource.Ref(running.ID), running.WorkflowVersion, resource.Time{}
+		out.State = Running
 	case e.Execution == "":
 		out.State = Missing
 	case e.Status != stepwell.ExecutionCompleted:
@@ -422,8 +440,11 @@ func (g *Ledger) settled(ctx context.Context, d *definition.Definition, e entry,
 	if err != nil {
 		return nil, err
 	}
-	is := Partition{}
-	if err := g.state(ctx, &is, e, nil, now); err != nil || slices.Contains(states, is.State) {
+	is, known := Partition{}, glance{Execution: e.Execution, Status: e.Status}
+	if e.Made != nil {
+		known.Made = &glanceMade{e.Made.Version, e.Made.Snapshot}
+	}
+	if err := g.state(ctx, &is, &known, nil, now); err != nil || slices.Contains(states, is.State) {
 		return nil, err
 	}
 	return &pipeline.Launched{Execution: e.Execution, Status: e.Status, Created: e.At, Started: e.At}, nil
