@@ -316,7 +316,7 @@ func (s *Server) peers(h http.Handler) http.Handler {
 // startRoles starts the loops that run once: in this process, or on the node that has the role.
 func (s *Server) startRoles(acting *loopGroup) {
 	s.startSources(acting)
-	keep := &retention{store: s.Store, keep: s.o.Retention, uploads: s.uploads.Sweep, now: s.o.Now, log: s.log}
+	keep := &retention{store: s.Store, keep: s.o.Retention, uploads: s.uploads.Sweep, partitions: s.partitions.Sweep, now: s.o.Now, log: s.log}
 	if s.node == nil {
 		acting.start("schedules", s.schedules.Run)
 		acting.start("relay", s.relay.Run)

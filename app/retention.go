@@ -37,13 +37,15 @@ type retention struct {
 	keep  Retention
 	// uploads removes uploads that nobody will come back for. nil: there are none.
 	uploads func(ctx context.Context) (removed int, err error)
-	now     func() time.Time
-	log     *slog.Logger
+	// partitions removes definitions by which no partition was made. nil: there are none.
+	partitions func(ctx context.Context) error
+	now        func() time.Time
+	log        *slog.Logger
 }
 
 // Run prunes every hour until ctx ends. Errors are logged and retried an hour later.
 func (r *retention) Run(ctx context.Context) error {
-	if r.keep == (Retention{}) && r.uploads == nil {
+	if r.keep == (Retention{}) && r.uploads == nil && r.partitions == nil {
 		return nil
 	}
 	for pause := retentionDelay; ; pause = retentionInterval {
@@ -55,6 +57,9 @@ func (r *retention) Run(ctx context.Context) error {
 		gone, err := 0, error(nil)
 		if r.uploads != nil {
 			gone, err = r.uploads(ctx) // before the blobs that they refer to
+		}
+		if r.partitions != nil {
+			err = errors.Join(err, r.partitions(ctx))
 		}
 		removed, failed := r.runOnce(ctx, r.now())
 		if err = errors.Join(err, failed); err != nil && ctx.Err() == nil {

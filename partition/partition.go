@@ -28,10 +28,10 @@ type Setting struct {
 
 // Values are those of one parameter: a list, or the times of a calendar in UTC.
 type Values struct {
-	List  []string `json:"list,omitempty" doc:"The values, in order."`
+	List  []string `json:"list,omitempty" spec:"dates" doc:"The values, in order."`
 	Every string   `json:"every,omitempty" enum:"hour,day,week,month,year" doc:"One value for each hour (2026-03-01T05), day (2026-03-01), week (2026-W09), month (2026-03) or year (2026), in UTC."`
-	From  string   `json:"from,omitempty" maxLength:"20" doc:"The first one, such as 2024-01 for months."`
-	Until string   `json:"until,omitempty" maxLength:"40" doc:"The last one; or now, or now - 3d (also h and w). None is a partition before it is over. Default now."`
+	From  string   `json:"from,omitempty" spec:"dates" maxLength:"20" doc:"The first one, such as 2024-01 for months."`
+	Until string   `json:"until,omitempty" spec:"dates" maxLength:"40" doc:"The last one; or now, or now - 3d (also h and w). None is a partition before it is over. Default now."`
 }
 
 // Key is the name of the partition that an execution with these params makes (KeyOf). False: one of the values is no text, or empty, or all

@@ -5,6 +5,7 @@ import (
 	"encoding"
 	"fmt"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -19,6 +20,7 @@ type Decoder struct {
 	*Report
 	Lenient bool    // unknown keys are warnings
 	Places  *Places // where values are recorded, nil for nowhere
+	dates   bool    // the value at hand may be a date as a text
 }
 
 // Places has the positions of values by their path, keys separated by / (see Below).
@@ -116,6 +118,8 @@ func (d *Decoder) set(e Entry, path string, f *shapeField, v reflect.Value) {
 	if e.Value.IsNull() {
 		return
 	}
+	d.dates = f.dates
+	defer func() { d.dates = false }()
 	if v.Kind() == reflect.Pointer {
 		p := reflect.New(v.Type().Elem())
 		d.set(e, path, f, p.Elem())
@@ -168,10 +172,13 @@ func (d *Decoder) Word(e Entry, path string) string {
 	return n.Text
 }
 
+// dateLike are years, and what begins with one: 2026, 2026-W09, 2026-03-01T05.
+var dateLike = regexp.MustCompile(`^[0-9]{4}(-[0-9TW:-]+)?$`)
+
 // AsText warns about plain texts that look like something else. A version such as 1.0 is so
 // usual that it is not worth a word.
 func (d *Decoder) AsText(n *Node, path, key string) {
-	if n.Literal || key == "version" {
+	if n.Literal || key == "version" || d.dates && dateLike.MatchString(n.Text) {
 		return
 	}
 	if v, _ := n.Scalar(); v != any(n.Text) {

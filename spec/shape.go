@@ -33,6 +33,7 @@ type shapeField struct {
 	Field
 	index     []int
 	zero, not bool
+	dates     bool // plain dates and years are meant as the texts that they are
 	pattern   *regexp.Regexp
 	nested    *Shape // of a struct, or of the structs in a list or map
 }
@@ -84,6 +85,7 @@ func (p *Shapes) shape(t reflect.Type, name string) *Shape {
 		at := len(fields)
 		for word := range strings.SplitSeq(f.Tag.Get("spec"), ",") {
 			m.zero, m.not = m.zero || word == "zero", m.not || word == "not"
+			m.dates = m.dates || word == "dates"
 			if before, ok := strings.CutPrefix(word, "before="); ok {
 				at = max(0, slices.Index(s.names, before))
 			}

@@ -120,7 +120,7 @@ func (f *Field) readTags(tag reflect.StructTag) {
 	f.Required, f.Secret = tag.Get("required") == "true", tag.Get("writeOnly") == "true"
 	for word := range strings.SplitSeq(tag.Get("spec"), ",") {
 		switch word {
-		case "", "zero", "not":
+		case "", "zero", "not", "dates":
 		case "secret":
 			f.Secret = true
 		case "limit":

@@ -47,20 +47,28 @@ type Options struct {
 
 // Ledger is safe for concurrent use.
 type Ledger struct {
-	o    Options
-	mu   sync.Mutex
-	kept map[string]bool // snapshots that are stored, by their hashes
+	o     Options
+	mu    sync.Mutex
+	kept  map[string]time.Time // since when snapshots are known to be stored, by their hashes
+	swept time.Time
 }
 
 // maxKept bounds Ledger.kept.
 const maxKept = 10_000
+
+// A snapshot that no partition was made by is removed when nobody has needed it for unneeded. A process relies on it for trusted after it
+// has seen it, or has marked it as needed.
+const (
+	unneeded = 48 * time.Hour
+	trusted  = 12 * time.Hour
+)
 
 // New makes one.
 func New(o Options) *Ledger {
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
-	return &Ledger{o: o, kept: map[string]bool{}}
+	return &Ledger{o: o, kept: map[string]time.Time{}}
 }
 
 // entry is what is stored of a partition.
@@ -197,12 +205,17 @@ func unreadable(id string, err error) error {
 // keep stores a snapshot, which then outlives its executions.
 func (g *Ledger) keep(ctx context.Context, name string, hash []byte) error {
 	g.mu.Lock()
-	known := g.kept[name]
+	seen := g.kept[name]
 	g.mu.Unlock()
-	if known || name == "" {
+	now := g.o.Now()
+	if now.Sub(seen) < trusted || name == "" {
 		return nil
 	}
-	_, err := g.o.Objects.Object(ctx, kindSnapshot, name)
+	o, err := g.o.Objects.Object(ctx, kindSnapshot, name)
+	if err == nil && now.Sub(o.Updated) >= trusted {
+		o.Revision = store.AnyRevision
+		_, err = g.o.Objects.PutObjects(ctx, *o) // so that Sweep leaves it
+	}
 	if stepwell.CodeOf(err) == stepwell.CodeNotFound {
 		var body []byte
 		body, err = g.o.Executions.Definition(ctx, hash)
@@ -221,8 +234,72 @@ func (g *Ledger) keep(ctx context.Context, name string, hash []byte) error {
 	if len(g.kept) >= maxKept {
 		clear(g.kept)
 	}
-	g.kept[name] = true
+	g.kept[name] = now
 	return nil
+}
+
+// Sweep removes snapshots by which no partition is known to be made any more: those of pipelines that were removed, and of partitions that
+// were made anew. It looks at most once a day, at all partitions of all pipelines if there is a snapshot that might go.
+func (g *Ledger) Sweep(ctx context.Context) error {
+	now := g.o.Now()
+	g.mu.Lock()
+	due := now.Sub(g.swept) >= 24*time.Hour
+	if due {
+		g.swept = now
+	}
+	g.mu.Unlock()
+	if !due {
+		return nil
+	}
+	old := map[string]int64{} // revisions, by hash
+	err := g.each(ctx, kindSnapshot, "", func(o *store.Object) error {
+		if now.Sub(o.Updated) >= unneeded {
+			old[o.ID] = o.Revision
+		}
+		return nil
+	})
+	if err != nil || len(old) == 0 {
+		return err
+	}
+	err = g.each(ctx, kindEntry, "", func(o *store.Object) error {
+		var e glance
+		if err := fast.Unmarshal(o.Body, &e); err != nil {
+			return unreadable(o.ID, err)
+		}
+		if e.Made != nil {
+			delete(old, e.Made.Snapshot)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for hash, revision := range old {
+		if err := g.o.Objects.DeleteObject(ctx, kindSnapshot, hash, revision); err != nil && stepwell.CodeOf(err) != stepwell.CodeNotFound && stepwell.CodeOf(err) != stepwell.CodeConflict { // somebody needs it again
+			return err
+		}
+	}
+	return nil
+}
+
+// each calls f for all objects of a kind whose ids have a prefix, in order.
+func (g *Ledger) each(ctx context.Context, kind, prefix string, f func(*store.Object) error) error {
+	const page = 2_000 // what is read of one is garbage when the next one is read
+	for after := ""; ; {
+		list, err := g.o.Objects.Objects(ctx, store.ObjectFilter{Kind: kind, Prefix: prefix, After: after, Limit: page})
+		if err != nil {
+			return err
+		}
+		for i := range list {
+			if err := f(&list[i]); err != nil {
+				return err
+			}
+		}
+		if len(list) < page {
+			return nil
+		}
+		after = list[len(list)-1].ID
+	}
 }
 
 // glance is as much of an entry as its state needs. Its times, half of the work of reading one, are left.
@@ -240,24 +317,15 @@ type glanceMade struct {
 
 // glances reads what is known of the partitions of a pipeline, by their keys.
 func (g *Ledger) glances(ctx context.Context, id string) (map[string]glance, error) {
-	const page = 2_000 // what is read of one is garbage when the next one is read
 	out := map[string]glance{}
 	prefix := entryID(id, "")
-	for after := ""; ; {
-		list, err := g.o.Objects.Objects(ctx, store.ObjectFilter{Kind: kindEntry, Prefix: prefix, After: after, Limit: page})
-		if err != nil {
-			return nil, err
+	err := g.each(ctx, kindEntry, prefix, func(o *store.Object) error {
+		one := glance{body: o.Body}
+		if err := fast.Unmarshal(one.body, &one); err != nil {
+			return unreadable(o.ID, err)
 		}
-		for i := range list {
-			one := glance{body: list[i].Body}
-			if err := fast.Unmarshal(one.body, &one); err != nil {
-				return nil, unreadable(list[i].ID, err)
-			}
-			out[list[i].ID[len(prefix):]] = one
-		}
-		if len(list) < page {
-			return out, nil
-		}
-		after = list[len(list)-1].ID
-	}
+		out[o.ID[len(prefix):]] = one
+		return nil
+	})
+	return out, err
 }

@@ -77,7 +77,63 @@ func newRig(t *testing.T) *rig {
 
 // over is a ledger over other objects.
 func (r *rig) over(objects store.Objects) *ledger.Ledger {
-	return ledger.New(ledger.Options{Objects: objects, Executions: r.store, Library: r.library, Catalog: r.actions, Now: func() time.Time { return time.Date(2026, 11, 28, 0, 0, 0, 0, time.UTC) }})
+	return r.at(objects, time.Date(2026, 11, 28, 0, 0, 0, 0, time.UTC))
+}
+
+// at is a ledger at a time.
+func (r *rig) at(objects store.Objects, now time.Time) *ledger.Ledger {
+	return ledger.New(ledger.Options{Objects: objects, Executions: r.store, Library: r.library, Catalog: r.actions, Now: func() time.Time { return now }})
+}
+
+// TestSweep: the snapshots of a pipeline that is removed go when nobody needs them, those of others stay, and one that is needed again
+// meanwhile does.
+func TestSweep(t *testing.T) {
+	r := newRig(t)
+	snapshots := func() int {
+		list, err := r.store.Objects(t.Context(), store.ObjectFilter{Kind: "partition_snapshot"})
+		must(t, err)
+		return len(list)
+	}
+	gone, stays := r.create(strings.Replace(mirror, "name: mirror", "name: gone", 1)), r.create(mirror)
+	r.make(gone, nil, "s2", "2026-09")
+	r.make(stays, nil, "s2", "2026-09")
+	must(t, r.Settle(t.Context(), r.store))
+	if n := snapshots(); n != 2 {
+		t.Fatalf("%d snapshots", n)
+	}
+	must(t, r.library.Delete(t.Context(), gone.ID, store.AnyRevision))
+	must(t, r.at(r.store, time.Now().Add(47*time.Hour)).Sweep(t.Context()))
+	if n := snapshots(); n != 2 {
+		t.Errorf("%d snapshots are left too early", n)
+	}
+	later := time.Now().Add(49 * time.Hour)
+	must(t, r.at(touched{r.store}, later).Sweep(t.Context()))
+	if n := snapshots(); n != 2 {
+		t.Errorf("%d snapshots, one of which is needed again", n)
+	}
+	must(t, r.at(r.store, later).Sweep(t.Context()))
+	if n := snapshots(); n != 1 {
+		t.Errorf("%d snapshots are left", n)
+	}
+	if got := r.table("", "mirror"); got.Counts[ledger.Done] != 1 {
+		t.Errorf("%v", got.Counts)
+	}
+}
+
+// touched are objects of which each is changed after it was listed.
+type touched struct{ objects }
+
+type objects = store.Objects
+
+func (o touched) DeleteObject(ctx context.Context, kind, id string, revision int64) error {
+	found, err := o.objects.Object(ctx, kind, id)
+	if err == nil {
+		_, err = o.objects.PutObjects(ctx, *found)
+	}
+	if err != nil {
+		return err
+	}
+	return o.objects.DeleteObject(ctx, kind, id, revision)
 }
 
 func (r *rig) create(document string) *pipeline.Pipeline {

@@ -141,7 +141,11 @@ func (s *Store) Objects(ctx context.Context, f store.ObjectFilter) ([]store.Obje
 	if f.Kind == "" {
 		return nil, &stepwell.Error{Code: stepwell.CodeInvalid, Message: "a list of objects needs their kind"}
 	}
-	return s.objects(ctx, s.sql["objects"], f.Kind, f.Prefix, f.After, store.Limit(f.Limit, 100, 10_000))
+	query := s.sql["objects"]
+	if f.After > f.Prefix {
+		query = s.sql["objects_after"]
+	}
+	return s.objects(ctx, query, f.Kind, f.Prefix, f.After, store.Limit(f.Limit, 100, 10_000))
 }
 
 func (s *Store) objects(ctx context.Context, query string, args ...any) (out []store.Object, err error) {

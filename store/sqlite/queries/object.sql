@@ -25,3 +25,10 @@ SELECT kind, id, coalesce(name, ''), revision, body, created, updated FROM objec
 WHERE kind = ?1 AND id >= ?2 AND id < ?2 || char(0x10FFFF) AND id > ?3
 ORDER BY id
 LIMIT +?4
+
+-- name: objects_after
+-- The + keeps the index from beginning at the prefix instead of behind the page before: each page would read all before it.
+SELECT kind, id, coalesce(name, ''), revision, body, created, updated FROM object
+WHERE kind = ?1 AND +id >= ?2 AND id < ?2 || char(0x10FFFF) AND id > ?3
+ORDER BY id
+LIMIT +?4
