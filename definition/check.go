@@ -118,6 +118,7 @@ type checker struct {
 	tops       []*scope
 	used       func(ref *expr.Ref, src *source, at string) // told of every reference, if not nil
 	visit      func(*Template)                             // told of every template, if not nil
+	silent     bool                                        // nobody reads the problems
 }
 
 // scope is a list of steps that can depend on each other: those of the pipeline, of a group, of a

@@ -55,7 +55,7 @@ func (c *checker) action(here located, in loops) {
 		c.mismatches(here, a.checker.CheckTemplated(step.Params), false)
 		c.repeated(here, a.spec)
 		c.limits(here, a.spec)
-		if c.used == nil { // an outline reports nothing
+		if !c.silent { // an outline reports nothing
 			c.validate(here, step.Action, step.Params)
 		}
 		c.members(step.Params, a.spec.Params, "params", &src)

@@ -46,8 +46,9 @@ func isTemplate(v any) bool {
 
 // parsed is a template's references, or why it has none.
 type parsed struct {
-	refs []expr.Ref
-	err  error
+	template *expr.Template // nil: it has a mistake
+	refs     []expr.Ref
+	err      error
 }
 
 // Repeated templates are parsed once; the memory for that is bounded.
@@ -70,8 +71,8 @@ func (c *checker) parse(text string, condition bool) *parsed {
 	}
 	p := &parsed{}
 	t, err := parse(text)
-	if err != nil {
-		p.err = err
+	if p.template = t; err != nil {
+		p.template, p.err = nil, err
 	} else if !t.Static() {
 		p.refs = t.Refs()
 	}

@@ -56,21 +56,61 @@ func Survey(d *Definition, cat Catalog, src []byte, visit func(*Template)) *Outl
 		entry.Pipelines = d.Pipelines
 		root = &entry
 	}
-	o := &outliner{out: &Outline{}, text: &sourceLines{src: src}, cat: cat}
 	c := newChecker(root, cat, "")
-	o.c, c.used, c.visit = c, o.template, visit
+	c.silent = true
+	o := c.outlined(src, visit)
 	c.run()
-	for _, s := range c.tops {
+	o.finish(root)
+	if len(d.Matrix) > 0 {
+		o.out.Lists = []List{{Path: "steps", Up: -1, At: -1, Steps: d.Steps, Deps: make([][]int32, len(d.Steps)), Items: make([][]int, len(d.Steps)), Part: segmentsAlone(len(d.Steps))}}
+	}
+	return o.out
+}
+
+// outlined has a checker make an outline, which finish completes after it has run.
+func (c *checker) outlined(src []byte, visit func(*Template)) *outliner {
+	o := &outliner{out: &Outline{}, text: &sourceLines{src: src}, cat: c.cat, c: c}
+	c.used, c.visit = o.template, visit
+	return o
+}
+
+func (o *outliner) finish(root *Definition) {
+	for _, s := range o.c.tops {
 		name, _, _ := strings.Cut(s.path, "[")
 		o.list(s, strings.TrimPrefix(name, "steps"), -1, -1)
 	}
 	if p := root.Progress; p != nil && p.Items != "" {
 		o.literal(p.Items, "progress.items", root.At["progress/items"])
 	}
-	if len(d.Matrix) > 0 {
-		o.out.Lists = []List{{Path: "steps", Up: -1, At: -1, Steps: d.Steps, Deps: make([][]int32, len(d.Steps)), Items: make([][]int, len(d.Steps)), Part: segmentsAlone(len(d.Steps))}}
+}
+
+// Surveyed is what Survey tells of a definition.
+type Surveyed struct {
+	Outline   *Outline // its places are not Exact
+	Templates []*Template
+	of        *Definition
+}
+
+// Covers reports whether it tells of a definition: of the one that was surveyed, or of what Expand has made of that.
+func (s *Surveyed) Covers(d *Definition) bool {
+	same := func(a, b []Step) bool { return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0]) }
+	return s != nil && len(d.Matrix) == 0 && same(d.Steps, s.of.Steps) && same(d.OnFailure, s.of.OnFailure) && same(d.Finally, s.of.Finally)
+}
+
+// Inspect is Check and Survey in the time of one. It does not survey definitions whose problems are not those of what Expand makes of
+// them: such with streams, or of a matrix; surveyed is nil then.
+func Inspect(d *Definition, cat Catalog, file string) (problems Problems, surveyed *Surveyed) {
+	if len(d.Matrix) > 0 || fanOutAll(d, cat) != d || withReport(d, cat) != d {
+		return Check(d, cat, file), nil
 	}
-	return o.out
+	c := newChecker(d, cat, file)
+	c.mixed(d)
+	out := &Surveyed{of: d}
+	o := c.outlined(nil, func(t *Template) { out.Templates = append(out.Templates, t) })
+	problems = c.run()
+	o.finish(d)
+	out.Outline = o.out
+	return problems, out
 }
 
 // segmentsAlone puts every step into a segment of its own.

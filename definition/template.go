@@ -1,6 +1,9 @@
 package definition
 
-import "github.com/stepwell/stepwell/spec"
+import (
+	"github.com/stepwell/stepwell/expr"
+	"github.com/stepwell/stepwell/spec"
+)
 
 // Template is a text with tags, or an expression, at its place in a definition.
 type Template struct {
@@ -15,6 +18,8 @@ type Template struct {
 	Raw   bool        // the action renders it, and knows more names:
 	Names []string    // these; nil: unknown ones
 	src   *source
+	// Parsed is the template, read; nil: it has a mistake, which Check reports.
+	Parsed *expr.Template
 }
 
 // Place is the position of a line and a column of the text.
@@ -26,6 +31,7 @@ func (c *checker) show(text string, f *spec.Field, at string, src *source) {
 		return
 	}
 	t := &Template{Text: text, Whole: src.whole || !isTemplate(text), Site: src.site, At: at, Path: spec.PlainPath(src.base, at), Field: f, Raw: src.raw, Names: src.names, src: src}
+	t.Parsed = c.parse(text, t.Whole).template
 	if src.base != "" && src.index >= 0 {
 		t.List, t.Index = src.scope.path, src.index
 	}

@@ -73,8 +73,7 @@ func didYouMean(name string, candidates []string) string {
 	if len(candidates) > 1000 {
 		return ""
 	}
-	slices.Sort(candidates)
-	return spec.DidYouMean(name, candidates)
+	return spec.DidYouMean(name, slices.Sorted(slices.Values(candidates))) // they may be a type's own
 }
 
 // clip shortens s so that an error message never carries a huge value.

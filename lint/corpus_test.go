@@ -44,7 +44,12 @@ func read(t testing.TB, file string, src []byte, others map[string]*definition.D
 			d.Pipelines[name] = others[name]
 		}
 	}
-	problems = append(problems, definition.Check(d, cat, file)...)
+	checked := definition.Check(d, cat, file)
+	inspected, survey := definition.Inspect(d, cat, file)
+	if !slices.Equal(inspected, checked) {
+		t.Errorf("%s: inspected: %v, checked: %v", file, inspected, checked)
+	}
+	problems = append(problems, checked...)
 	expanded := definition.Expand(d, cat)
 	if problems.Err() == nil && len(d.Matrix) == 0 {
 		var err error
@@ -52,7 +57,12 @@ func read(t testing.TB, file string, src []byte, others map[string]*definition.D
 			t.Fatalf("%s: %v", file, err)
 		}
 	}
-	return lint.Find(expanded, cat, file, src, problems, facts), d
+	found := lint.Find(expanded, cat, file, src, problems, facts)
+	facts.Survey = survey
+	if again := lint.Find(expanded, cat, file, src, problems, facts); !slices.Equal(again, found) {
+		t.Errorf("%s: with a survey: %v, without: %v", file, again, found)
+	}
+	return found, d
 }
 
 // document is a text of the project that may be a pipeline.

@@ -29,6 +29,8 @@ type Facts struct {
 	Steps map[string]time.Duration
 	// Retention is how long ended executions are kept; 0: for ever.
 	Retention time.Duration
+	// Survey is of the definition, if somebody has made it; one that does not cover the definition is made anew. Nil: so is it.
+	Survey *definition.Surveyed
 	// Now is the time that schedules are judged from. Defaults to 2026.
 	Now time.Time
 }

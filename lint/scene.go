@@ -42,8 +42,11 @@ func newScene(d *definition.Definition, cat definition.Catalog, report *spec.Rep
 	s := &scene{Report: report, def: d, cat: cat, facts: facts, byPath: map[string]int{}, byID: map[string]spot{}, used: map[string]bool{},
 		outputs: map[string]*expr.Type{}, pending: map[string]bool{}, elements: map[string]*expr.Type{}}
 	var found []*definition.Template
-	outline := definition.Survey(d, cat, nil, func(t *definition.Template) { found = append(found, t) })
-	s.lists = outline.Lists
+	if facts.Survey.Covers(d) {
+		s.lists, found = facts.Survey.Outline.Lists, facts.Survey.Templates
+	} else {
+		s.lists = definition.Survey(d, cat, nil, func(t *definition.Template) { found = append(found, t) }).Lists
+	}
 	for i := range s.lists {
 		l := &s.lists[i]
 		s.byPath[l.Path] = i
@@ -58,17 +61,12 @@ func newScene(d *definition.Definition, cat definition.Catalog, report *spec.Rep
 	return s
 }
 
-// learn parses a template. One with a mistake is reported by Check.
+// learn takes in a template. One with a mistake is reported by Check.
 func (s *scene) learn(t *definition.Template) {
-	parse := expr.Parse
-	if t.Whole {
-		parse = expr.ParseCondition
-	}
-	parsed, err := parse(t.Text)
-	if err != nil {
+	if t.Parsed == nil {
 		return
 	}
-	x := text{Template: t, parsed: parsed, refs: parsed.Refs(), at: spot{-1, -1}}
+	x := text{Template: t, parsed: t.Parsed, refs: t.Parsed.Refs(), at: spot{-1, -1}}
 	if l, ok := s.byPath[t.List]; ok && t.List != "" {
 		x.at = spot{l, t.Index}
 	}

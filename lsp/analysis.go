@@ -98,7 +98,9 @@ func (s *server) analysisOf(d *document, t *text) *analysis {
 		a.problems = withCode(problems)
 	default:
 		a.pipeline = p
-		a.problems = lint.Find(definition.Expand(p.Definition, s.o.Catalog), s.o.Catalog, d.file, []byte(t.src), problems, s.o.Facts)
+		facts := s.o.Facts
+		facts.Survey = p.Survey
+		a.problems = lint.Find(definition.Expand(p.Definition, s.o.Catalog), s.o.Catalog, d.file, []byte(t.src), problems, facts)
 	}
 	return a
 }

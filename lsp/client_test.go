@@ -67,7 +67,9 @@ func options(t testing.TB) lsp.Options {
 					d.Pipelines[name] = called
 				}
 			}
-			return p, append(problems, definition.Check(d, cat, file)...), nil
+			checked, survey := definition.Inspect(d, cat, file)
+			p.Survey = survey
+			return p, append(problems, checked...), nil
 		}}
 }
 

@@ -44,6 +44,7 @@ type Options struct {
 type Pipeline struct {
 	Definition *definition.Definition // as Parse has made it, with its sub-pipelines
 	Files      map[string]string      // of the sub-pipelines, by the names that steps use
+	Survey     *definition.Surveyed   // of Definition, if there is one
 }
 
 // maxDocuments bounds the open documents.

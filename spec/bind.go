@@ -25,6 +25,43 @@ func BindTemplated(values map[string]any, into any) error {
 	return b.bindAll(values, into)
 }
 
+// Binder binds values to structs of one type, whose fields it knows. It may be used by many at once.
+type Binder struct {
+	of     reflect.Type
+	fields []bound
+}
+
+// bound is a field with its key.
+type bound struct {
+	key   string
+	tag   reflect.StructTag
+	index []int
+}
+
+// BinderOf makes the binder for structs of the type T.
+func BinderOf[T any]() *Binder {
+	b := &Binder{of: reflect.TypeFor[T]()}
+	b.fields = boundFields(b.of)
+	return b
+}
+
+func boundFields(t reflect.Type) (fields []bound) {
+	members(t, nil, func(key string, f *reflect.StructField, index []int) {
+		fields = append(fields, bound{key, f.Tag, index})
+	})
+	return fields
+}
+
+// Bind is the function Bind, for a pointer to a T.
+func (b *Binder) Bind(values map[string]any, into any) error {
+	v := reflect.ValueOf(into)
+	if v.Kind() != reflect.Pointer || v.Elem().Type() != b.of {
+		return fmt.Errorf("spec: cannot bind values to %T, only to a pointer to %s", into, b.of)
+	}
+	one := binder{}
+	return one.bindFields(values, v.Elem(), b.fields)
+}
+
 // binder sets Go values from plain ones.
 type binder struct {
 	templates bool // a text with {{ may stand anywhere
@@ -39,18 +76,25 @@ func (b *binder) bindAll(values map[string]any, into any) error {
 	return b.bindStruct(values, v.Elem())
 }
 
-func (b *binder) bindStruct(values map[string]any, into reflect.Value) (err error) {
-	members(into.Type(), nil, func(key string, f *reflect.StructField, index []int) {
-		v := values[key]
-		if v == nil || err != nil {
-			return
+func (b *binder) bindStruct(values map[string]any, into reflect.Value) error {
+	return b.bindFields(values, into, boundFields(into.Type()))
+}
+
+func (b *binder) bindFields(values map[string]any, into reflect.Value, fields []bound) error {
+	for i := range fields {
+		f := &fields[i]
+		v := values[f.key]
+		if v == nil {
+			continue
 		}
-		if text, ok := v.(string); ok && b.templates && Templated(text) && !slices.ContainsFunc(split(f.Tag.Get("spec")), isRaw) {
-			return
+		if text, ok := v.(string); ok && b.templates && Templated(text) && !slices.ContainsFunc(split(f.tag.Get("spec")), isRaw) {
+			continue
 		}
-		err = b.bindBelow(key, v, into.FieldByIndex(index))
-	})
-	return err
+		if err := b.bindBelow(f.key, v, into.FieldByIndex(f.index)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func isRaw(word string) bool { return word == "raw" || word == "bare" }

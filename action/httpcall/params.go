@@ -77,10 +77,12 @@ type output struct {
 	field       spec.Field
 }
 
+var bindParams = spec.BinderOf[params]()
+
 // parse reads parameters and finds all errors. Parameters with templates may be missing.
 func parse(values map[string]any) (*params, []error) {
 	p := &params{}
-	err := spec.Bind(values, p)
+	err := bindParams.Bind(values, p)
 	if err != nil {
 		return nil, []error{action.Invalid(stepwell.HintOf(err), "parameters: %v", err)}
 	}

@@ -31,9 +31,10 @@ const (
 type document struct {
 	file     string
 	def      *definition.Definition
-	problems definition.Problems // of all its files, warnings included
-	files    map[string]string   // of its sub-pipelines, by the names that steps use
-	others   []string            // the same files, in order
+	problems definition.Problems  // of all its files, warnings included
+	files    map[string]string    // of its sub-pipelines, by the names that steps use
+	others   []string             // the same files, in order
+	survey   *definition.Surveyed // nil: none was made
 }
 
 // loader reads a pipeline file and the files of its sub-pipelines.
@@ -98,7 +99,9 @@ func (l *loader) check(d *document) {
 		d.def.Pipelines = maps.Clone(l.pipelines)
 		maps.Copy(d.def.Pipelines, own)
 	}
-	d.add(definition.Check(d.def, l.actions, d.file))
+	problems, survey := definition.Inspect(d.def, l.actions, d.file)
+	d.survey = survey
+	d.add(problems)
 	slices.SortStableFunc(d.problems, func(a, b definition.Problem) int {
 		if (a.Line == 0) != (b.Line == 0) {
 			return cmp.Compare(b.Line, a.Line) // those without a place come last

@@ -128,6 +128,7 @@ func (p *program) lintFile(ctx context.Context, file string, facts lint.Facts, p
 			return nil, err
 		}
 	}
+	facts.Survey = d.survey
 	if past != nil {
 		facts.Schedules = slices.Clip(facts.Schedules) // each file has its own
 		if err := past.fill(ctx, d.def.Name, &facts); err != nil {

@@ -54,7 +54,7 @@ func (p *program) serveEditor() error {
 				}
 				return nil, nil, err
 			}
-			return &lsp.Pipeline{Definition: d.def, Files: d.files}, d.problems, nil
+			return &lsp.Pipeline{Definition: d.def, Files: d.files, Survey: d.survey}, d.problems, nil
 		},
 		Read: func(file string) ([]byte, error) { return readFile(file, maxDocument) },
 		Tests: func(file string, src []byte) definition.Problems {
