@@ -207,7 +207,7 @@ func digest(t *testing.T, name string) string {
 
 // testFiles: everything that is promised is there, under the names that install.sh and the documentation use.
 func (p *published) testFiles(t *testing.T) {
-	wanted := []string{"checksums.txt", "checksums.txt.sigstore.json", "install.sh", "provenance.intoto.json", "provenance.sigstore.json", "stepwell.rb", "stepwell_" + released + "_npm_stepwell.tgz"}
+	wanted := []string{"checksums.txt", "checksums.txt.sigstore.json", "install.sh", "provenance.intoto.json", "provenance.sigstore.json", "stepwell.rb", "stepwell_" + released + "_npm_stepwell.tgz", "stepwell_" + released + "_vscode.vsix"}
 	for _, system := range []string{"linux", "darwin", "windows"} {
 		for _, processor := range []string{"amd64", "arm64"} {
 			name := "stepwell_" + released + "_" + system + "_" + processor
@@ -399,5 +399,10 @@ func (p *published) testReproducible(t *testing.T) {
 	say(t, in(t, dir, []string{"CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64", "GOWORK=off", "GOFLAGS="}, "go", "build", "-trimpath", "-ldflags", flags, "-o", again, "./cmd/stepwell"))
 	if a, b := digest(t, again), digest(t, p.program(t, "linux_amd64")); a != b {
 		t.Errorf("built again it is %s, not %s", a, b)
+	}
+	vsix := path.Join(dir, "again.vsix")
+	say(t, in(t, dir, []string{"TZ=Asia/Tokyo"}, "deploy/release/extension", released, at, vsix))
+	if a, b := digest(t, vsix), digest(t, p.file("vscode.vsix")); a != b {
+		t.Errorf("the extension for VS Code, built again, is %s, not %s", a, b)
 	}
 }

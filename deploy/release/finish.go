@@ -107,6 +107,10 @@ func (r *release) collect() error {
 	if err != nil {
 		return err
 	}
+	extension := filepath.Join(r.dist, "stepwell_"+r.Version+"_vscode.vsix")
+	if _, err := os.Stat(extension); err == nil { // a snapshot may go without it
+		about = append(about, extension)
+	}
 	for _, from := range about {
 		if err := copyFile(from, filepath.Join(r.out, filepath.Base(from))); err != nil {
 			return err
