@@ -44,11 +44,11 @@ func TestCosts(t *testing.T) {
 		for _, c := range charges {
 			x.Progress.Cost += c.Cost
 		}
-		r.end(t, x, x.Charged([]store.Used{x.Ends(1)}, charges, 1)...)
+		r.end(t, x, x.Charged([]store.Used{x.Ends(x.Progress.Cost, 1)}, charges, 1)...)
 	}
 	old := store.Execution{Pipeline: "a", Status: stepwell.ExecutionCompleted, Created: day, Started: day, Ended: day.Add(-5 * 24 * time.Hour)}
 	old.Workflow, old.Progress.Cost = "id-of-a", 7_000_000
-	r.end(t, old, old.Ends(1)) // as an earlier release
+	r.end(t, old, old.Ends(old.Progress.Cost, 1)) // as an earlier release
 	if c := ask(""); c.Since != nil || c.Earlier != 7_000_000 {
 		t.Errorf("%+v", c)
 	}

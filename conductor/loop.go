@@ -254,7 +254,7 @@ func (c *Conductor) prepare(l *live, now int64) error {
 		commit.Usage = l.row.Used(l.fx.Spent)
 	}
 	if l.row.Status.Terminal() && !before.Terminal() {
-		commit.Usage = append(commit.Usage, l.row.Ends(c.o.Owner))
+		commit.Usage = append(commit.Usage, l.row.Ends(l.run.Charged(), c.o.Owner))
 		commit.Usage = l.row.Charged(commit.Usage, l.run.Charges(), c.o.Owner)
 		if expected, maximum, took, ok := l.run.Promise(); ok {
 			commit.Usage = l.row.Promised(commit.Usage, expected, maximum, took, c.o.Owner)

@@ -75,6 +75,14 @@ func (r *Run) Charges() []Charge {
 	return out
 }
 
+// Charged is the sum of the charges.
+func (r *Run) Charged() (sum int64) {
+	for _, c := range r.charges {
+		sum = addUpTo(sum, c.Cost)
+	}
+	return sum
+}
+
 // Promise is the SLA of an execution that was admitted, and how long it took until its end, in µs; ok is false where nothing is
 // promised, or the execution has not begun or not ended.
 func (r *Run) Promise() (expected, maximum, took int64, ok bool) {

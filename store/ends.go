@@ -11,7 +11,8 @@ import (
 )
 
 // UsageOfEnds is the kind of sums of executions that have ended: InputTokens is how many, Cost what they cost. The id is that of an
-// EndGroup, which begins with the hour. An execution that is restarted in place counts at each of its ends.
+// EndGroup, which begins with the hour. An execution that is restarted in place counts at each of its
+// ends, with what it has cost since the one before.
 const UsageOfEnds = "ended"
 
 // Kinds that are counted and pruned like UsageOfEnds; their ids begin with the day or time of the end.
@@ -45,14 +46,14 @@ const endHour = "2006-01-02T15"
 // lanes is how many rows one group has at most: processes that commit at once do not wait for each other's row.
 const lanes = 16
 
-// Ends counts the end of an execution that the process with the number owner commits.
-func (x *Execution) Ends(owner int64) Used {
+// Ends counts the end of an execution that the process with the number owner commits, with what it has cost since its last end.
+func (x *Execution) Ends(cost, owner int64) Used {
 	began := x.Started
 	if began.IsZero() {
 		began = x.Ended
 	}
 	id := fmt.Sprintf("%s|%s|%d|%d|%d", x.Ended.UTC().Format(endHour), x.Workflow, x.Status, DurationBin(x.Ended.Sub(began)), uint64(owner)%lanes)
-	return Used{UsageOfEnds, id, stepwell.Spending{Cost: x.Progress.Cost, Usage: stepwell.Usage{InputTokens: 1}}}
+	return Used{UsageOfEnds, id, stepwell.Spending{Cost: cost, Usage: stepwell.Usage{InputTokens: 1}}}
 }
 
 // EndsFrom is the first id of groups of an hour, or of later ones.

@@ -11,7 +11,7 @@ func TestEndsAreReadBack(t *testing.T) {
 	ended := time.Date(2026, 11, 28, 13, 59, 59, 0, time.UTC)
 	x := Execution{Origin: Origin{Workflow: "a|b"}, Status: stepwell.ExecutionFailed, Started: ended.Add(-90 * time.Second), Ended: ended}
 	x.Progress.Cost = 7
-	used := x.Ends(-3)
+	used := x.Ends(x.Progress.Cost, -3)
 	got, err := ReadEnds(used.ID)
 	if want := (EndGroup{ended.Truncate(time.Hour), "a|b", stepwell.ExecutionFailed, DurationBin(90 * time.Second)}); err != nil || got != want {
 		t.Errorf("%s is %+v, want %+v: %v", used.ID, got, want, err)

@@ -287,7 +287,7 @@ var usages = []promise{
 		ended := func(after time.Duration, workflow string, cost int64) store.Used {
 			x := store.Execution{Origin: store.Origin{Workflow: workflow}, Status: stepwell.ExecutionCompleted, Started: hour.Add(after - time.Second), Ended: hour.Add(after)}
 			x.Progress.Cost = cost
-			return x.Ends(1)
+			return x.Ends(x.Progress.Cost, 1)
 		}
 		in := func(from, before time.Duration, limit int) (list []string) {
 			f.Helper()
