@@ -23,8 +23,12 @@ func (c *checker) limits(here located, about *spec.Spec) {
 
 func (c *checker) limit(here located, f *spec.Field, values map[string]any, at string, timeout time.Duration) {
 	v, given := values[f.Name]
+	inner, nested := v.(map[string]any)
+	if !nested && !f.Limit {
+		return // as nearly all
+	}
 	at = spec.Below(at, f.Name)
-	if inner, ok := v.(map[string]any); ok {
+	if nested {
 		for i := range f.Fields {
 			c.limit(here, &f.Fields[i], inner, at, timeout)
 		}

@@ -115,9 +115,9 @@ var (
 	unslash = strings.NewReplacer("~1", "/", "~0", "~")
 )
 
-// Below is the path of Step.At one level deeper.
 func itoa(n int) string { return strconv.Itoa(n) }
 
+// Below is the path of Step.At one level deeper.
 func Below(path, key string) string {
 	if strings.ContainsAny(key, "~/") {
 		key = slash.Replace(key)
