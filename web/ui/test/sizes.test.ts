@@ -65,6 +65,8 @@ const wrong = (page: Page) => page.evaluate(() => {
     }
     return { out, hard }
   }
+  const [view, below] = [".x-main", ".x-replay"].map((s) => document.querySelector(s)?.getBoundingClientRect())
+  if (view && below && view.bottom > below.top + 1) found.push(`the replay bar lies ${view.bottom - below.top} pixels over the view`)
   const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT)
   for (let t = texts.nextNode(); t; t = texts.nextNode()) {
     const el = t.parentElement!

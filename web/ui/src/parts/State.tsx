@@ -18,8 +18,7 @@ export function StateWord({ state, count }: { state: string; count?: number }) {
   return (
     <span className="state">
       <StateMark state={state} />
-      {count !== undefined && count.toLocaleString("en-US") + " "}
-      {lookOf(state).word}
+      <span className="clip" title={lookOf(state).word}>{count !== undefined && count.toLocaleString("en-US") + " "}{lookOf(state).word}</span>
     </span>
   )
 }

@@ -19,7 +19,7 @@ export function Failure() {
   return (
     <section className="x-failure" aria-label="Why it failed">
       <details>
-        <summary><strong>{error?.message ?? "Steps failed, and the pipeline went on."}</strong>{error?.hint ? <span className="quiet"> {error.hint}</span> : null}</summary>
+        <summary><strong>{error?.message ?? (x.progress.failed > 0 ? "Steps failed, and the pipeline went on." : "Items failed, and the pipeline went on: the tab streams lists them.")}</strong>{error?.hint ? <span className="quiet"> {error.hint}</span> : null}</summary>
         <Why state={x.status} />
       </details>
       <span className="row">

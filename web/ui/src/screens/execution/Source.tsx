@@ -25,7 +25,7 @@ export function Source() {
       <div className="x-source" ref={text}>
         <div className="row">
           <span className="quiet grow">
-            {s.origin === "version" && <>As <Link href={`/pipelines/${s.pipeline_id}`}>{x.pipeline}</Link>, version {s.version}, has it.</>}
+            {s.origin === "version" && <>The text of <Link href={`/pipelines/${s.pipeline_id}`}>{x.pipeline}</Link>, version {s.version}.</>}
             {s.origin === "inline" && "As it was written when the execution was started."}
             {s.origin === "definition" && "The text was not kept. This is what the execution runs, written as YAML, with defaults and without comments."}
             {lines && <> Lines {formatCount(lines.from)} to {formatCount(lines.to)} are <span className="mono">{lines.step_id}</span>.</>}

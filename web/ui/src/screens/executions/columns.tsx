@@ -5,14 +5,14 @@ import { StateBar, StateWord } from "../../parts/State"
 import { Ago, Took } from "../../parts/Time"
 import type { Execution } from "./query"
 
-/** Progress is a bar of an execution's steps, with how many are done. */
+/** Progress is a bar of an execution's steps, with how many have ended, skipped ones too. */
 export function Progress({ of: p, label }: { of: Execution["progress"]; label: string }) {
   const rest = Math.max(0, p.total - p.completed - p.failed - p.running - p.skipped - p.cancelled)
   const counts = { failed: p.failed, running: p.running, completed: p.completed, cancelled: p.cancelled + p.skipped, pending: rest }
   return (
     <span className="progress">
       <StateBar counts={counts} label={`${label}: ${p.completed} of ${p.total} steps completed, ${p.failed} failed`} />
-      <span>{p.completed.toLocaleString("en-US")}/{p.total.toLocaleString("en-US")}</span>
+      <span>{(p.total - p.running - rest).toLocaleString("en-US")}/{p.total.toLocaleString("en-US")}</span>
       {p.failed > 0 && <span className="bad">{p.failed.toLocaleString("en-US")} failed</span>}
     </span>
   )
@@ -20,7 +20,7 @@ export function Progress({ of: p, label }: { of: Execution["progress"]; label: s
 
 /** columns of executions: those on the right are left out of narrow pages. */
 export const columns: Column<Execution>[] = [
-  { title: "State", width: "minmax(104px, 0.7fr)", show: (x) => <StateWord state={x.status} /> },
+  { title: "State", width: "minmax(104px, 1.2fr)", show: (x) => <StateWord state={x.status} /> },
   {
     title: "Pipeline", width: "minmax(110px, 2fr)",
     show: (x) => <><Link href={`/executions/${x.execution_id}`} onClick={(e) => e.stopPropagation()} tabIndex={-1}>{x.pipeline || "(no name)"}</Link>{x.workflow_version ? <span className="quiet"> v{x.workflow_version}</span> : null}{x.held ? <span className="quiet"> · {x.held}</span> : null}</>,
@@ -31,6 +31,6 @@ export const columns: Column<Execution>[] = [
   { title: "Trigger", width: "84px", from: 980, show: (x) => x.trigger_type },
   { title: "By", width: "minmax(80px, 0.8fr)", from: 1080, show: (x) => x.triggered_by ?? <span className="quiet">–</span> },
   { title: "Cost", width: "72px", from: 1180, show: (x) => (x.cost ? x.cost : <span className="quiet">–</span>) },
-  { title: "Promise", width: "84px", from: 1260, show: (x) => (x.breached ? <span className="bad">past {x.breached}</span> : <span className="quiet">–</span>) },
+  { title: "Promise", width: "106px", from: 1260, show: (x) => (x.breached ? <span className="bad">past {x.breached}</span> : <span className="quiet">–</span>) },
   { title: "Id", width: "116px", from: 1360, show: (x) => <code title={x.execution_id}>{shortID(x.execution_id)}</code> },
 ]

@@ -52,7 +52,8 @@ interface Outcome { execution_id: string; status: string; duration_ms: number | 
 function Outcomes({ executions }: { executions: Outcome[] }) {
   const ended = executions.filter((x) => x.duration_ms !== null)
   const top = Math.max(1, ...ended.map((x) => x.duration_ms!))
-  const good = ended.filter((x) => x.status === "completed").length
+  const whole = ended.filter((x) => x.status === "completed").length
+  const partly = ended.filter((x) => x.status === "completed_with_failures").length
   return (
     <div className="row" style={{ padding: "8px 12px", gap: 16, alignItems: "end" }}>
       <div className="outcomes">
@@ -63,7 +64,7 @@ function Outcomes({ executions }: { executions: Outcome[] }) {
           </Link>
         ))}
       </div>
-      {ended.length > 0 && <span className="quiet">{good} of the last {ended.length} completed · the longest took {formatDuration(top / 1000)}</span>}
+      {ended.length > 0 && <span className="quiet">{whole + partly} of the last {ended.length} completed{partly > 0 && `, ${partly} of them with failures`} · the longest took {formatDuration(top / 1000)}</span>}
     </div>
   )
 }

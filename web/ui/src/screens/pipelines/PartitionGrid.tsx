@@ -27,12 +27,12 @@ export function PartitionGrid({ table, plan, cursor, onCursor, lit, onHover }: P
     for (let c = 0; c < Math.min(plan.columns, 2_000); c++) column = Math.max(column, plan.columnName(c).length)
     return { row, column }
   }, [plan])
-  const head = Math.min(view.width < 500 ? 130 : 260, Math.max(48, 20 + 7 * longest.row))
-  const wide = Math.max(26, 12 + 7 * longest.column)
+  const head = Math.min(view.width < 500 ? 130 : 260, Math.max(48, 24 + Math.ceil(7.3 * longest.row)))
+  const wide = Math.max(26, 14 + Math.ceil(7.3 * longest.column))
   // Names of columns lie where there is room for all of them, else they stand.
   const stands = longest.column > 2 && plan.columns * wide > view.width - head
   const cell = stands ? 26 : wide
-  const top = longest.column === 0 ? 0 : stands ? 16 + 7 * Math.min(13, longest.column) : rowHeight
+  const top = longest.column === 0 ? 0 : stands ? 16 + Math.ceil(7.3 * Math.min(13, longest.column)) : rowHeight
   const measure = () => {
     const el = ref.current
     if (el) setView((old) => {

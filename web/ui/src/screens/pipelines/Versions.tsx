@@ -33,17 +33,17 @@ export function Versions({ p, etag }: { p: Stored; etag?: string }) {
         {() => (
           <div className="scroll" role="group" aria-label="Versions" tabIndex={0}>
             <table className="table versions">
-              <thead><tr><th>Version</th><th>Note</th><th>Author</th><th>Stored</th><th>Steps</th><th><span className="hidden-text">What can be done</span></th></tr></thead>
+              <thead><tr><th>Version</th><th>Note</th><th className="wide">Author</th><th>Stored</th><th className="wide">Steps</th><th><span className="hidden-text">What can be done</span></th></tr></thead>
               <tbody>
                 {(list.rows ?? []).map((v: Version) => (
                   <tr key={v.version}>
                     <td><strong>v{v.version}</strong>{v.active && " active"}{v.draft && " draft"}{v.status === "archived" && " archived"}</td>
                     <td>{v.note || <span className="quiet">–</span>}</td>
-                    <td>{v.author ?? <span className="quiet">–</span>}</td>
+                    <td className="wide">{v.author ?? <span className="quiet">–</span>}</td>
                     <td><Ago time={v.created_at} /></td>
-                    <td>{v.step_count}</td>
+                    <td className="wide">{v.step_count}</td>
                     <td>
-                      <div className="row" style={{ flexWrap: "nowrap", justifyContent: "end" }}>
+                      <div className="row versions-do">
                         <Button aria-label={`Show v${v.version}`} onClick={() => set({ v: String(v.version), from: "", to: "" })}>Text</Button>
                         <Button refused={v.version < 2 && "it is the first"} aria-label={v.version < 2 ? undefined : `What changed in v${v.version}`} onClick={() => set({ from: String(v.version - 1), to: String(v.version), v: "" })}>Changes</Button>
                         <Button refused={noEdit || (v.active && "it is active") || (v.draft && "it is a draft") || (v.status === "archived" && "it is archived")} onClick={() => go(v.version, "activate", `v${v.version} is active.`)}>Activate</Button>

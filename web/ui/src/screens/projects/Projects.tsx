@@ -71,7 +71,7 @@ export function ProgressOf({ id }: { id: string }) {
         <i style={{ width: `${p.total ? (100 * p.errors) / p.total : 0}%`, background: "var(--state-failed)" }} />
       </span>
       <span>{formatCount(p.done)}/{p.total ? formatCount(p.total) : "?"}</span>
-      <span className="quiet">{p.percent.toFixed(p.percent % 1 ? 1 : 0)} %</span>
+      <span className="quiet progress-percent">{p.percent.toFixed(p.percent % 1 ? 1 : 0)} %</span>
       {p.errors > 0 && <span className="bad">{formatCount(p.errors)} {p.errors === 1 ? "error" : "errors"}</span>}
     </span>
   )
