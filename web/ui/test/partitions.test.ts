@@ -65,6 +65,7 @@ test("states by shape and name, why something is stale, its execution, and backf
   await page.getByRole("tooltip").getByText("changed since version 1: write").waitFor()
   await counts.getByRole("button", { name: "1 stale" }).click()
   await expect.poll(() => page.locator(".p-cell:not([data-dim])").count()).toBe(1)
+  await panel.getByText("changed since version 1: write").waitFor() // the chip has led there
 
   // What the dialog would start, its command, and the start itself.
   await page.getByRole("button", { name: "Backfill …" }).click()

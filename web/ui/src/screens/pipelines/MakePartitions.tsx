@@ -77,7 +77,7 @@ export function MakePartitions({ table: t, version, one, lit, onClose }: Props) 
           <div className="row" role="group" aria-label="Which partitions">
             {makes.map((s) => <CheckField key={s} label={`${formatCount(t.counts[s] ?? 0)} ${s}`} value={chosen.includes(s)} onChange={(on) => setChosen(makes.filter((m) => (m === s ? on : chosen.includes(m))))} />)}
           </div>
-          <div className="p-two">
+          <div className="two">
             {t.by.map((name, k) => <TextField key={name} label={`Only ${name}`} value={typed[k]!} placeholder="all" choices={t.axes[k]!.slice(-200)} hint={only[k]!.values.length > 1 ? `${only[k]!.values.length} values` : "one value, or several with commas"} problem={only[k]!.wrong !== undefined && `${name} has no value “${only[k]!.wrong}”`} onChange={(text) => setTyped(typed.with(k, text))} />)}
           </div>
         </>

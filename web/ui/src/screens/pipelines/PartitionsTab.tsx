@@ -30,7 +30,7 @@ function Shown({ p, t }: { p: Stored; t: Table }) {
   // The arrays of an answer are new each time: the arrangement is not.
   const names = JSON.stringify(t.axes)
   const plan = useMemo(() => planOf(t.axes), [names])
-  const [cursor, setCursor] = useState(() => placeOf(t.axes, search.partition ?? ""))
+  const [cursor, setCursor] = useState(() => (search.partition ? placeOf(t.axes, search.partition) : nextIn(t.grid, (search.state ?? "").split(","), -1, 1)))
   const [tip, setTip] = useState({ at: -1, x: 0, y: 0 })
   const [making, setMaking] = useState<"some" | "one">()
   const noRun = useRefusal("operator")
@@ -46,7 +46,12 @@ function Shown({ p, t }: { p: Stored; t: Table }) {
   }
   const seek = lit.length ? lit.join(" or ") : "failed"
   useKeys([{ keys: "]", does: `Next ${seek} partition`, act: () => jump(1) }, { keys: "[", does: `Previous ${seek} partition`, act: () => jump(-1) }])
-  const toggle = (state: string) => setSearch({ state: (lit.includes(state) ? lit.filter((s) => s !== state) : [...lit, state]).join(",") || undefined })
+  const toggle = (state: string) => {
+    const on = !lit.includes(state)
+    setSearch({ state: (on ? [...lit, state] : lit.filter((s) => s !== state)).join(",") || undefined })
+    const first = on ? nextIn(t.grid, [state], at, 1) : -1 // it may be out of view
+    if (first >= 0) setCursor(first)
+  }
   const any = lit.length ? lit.some((s) => t.counts[s]) : Boolean(t.counts.failed)
   const todo = ["missing", "stale", "failed"].reduce((n, s) => n + (t.counts[s] ?? 0), 0)
   return (
