@@ -120,17 +120,23 @@ const Line = memo(function Line({ row, name, top, head, cell, from, to, plan, ta
   for (let c = from; c < to; c++) {
     const at = plan.at(row, c)
     if (at < 0) continue
-    const look = lookAt(table.grid[at]!)
-    cells.push(
-      <div role="gridcell" key={c} id={`partition-${at}`} data-at={at} data-state={look.state} aria-colindex={c + 2} aria-selected={at === cursor} aria-label={`${valuesAt(table.axes, at).join(" ")}: ${look.state}`} className="p-cell" data-dim={lit.length > 0 && !lit.includes(look.state) ? "" : undefined} style={{ left: head + c * cell, width: cell }}>
-        <StateMark state={look.mark} size={14} />
-      </div>,
-    )
+    cells.push(<Cell key={c} at={at} column={c} letter={table.grid[at]!} axes={table.axes} chosen={at === cursor} lit={lit} left={head + c * cell} width={cell} />)
   }
   return (
     <div role="row" aria-rowindex={row + 2} className="p-row" style={{ transform: `translateY(${top}px)`, width: head + plan.columns * cell }}>
       <div role="rowheader" aria-colindex={1} className="p-name mono" style={{ width: head }} title={name}>{name}</div>
       {cells}
+    </div>
+  )
+})
+
+interface CellProps { at: number; column: number; letter: string; axes: string[][]; chosen: boolean; lit: readonly string[]; left: number; width: number }
+
+const Cell = memo(function Cell({ at, column, letter, axes, chosen, lit, left, width }: CellProps) {
+  const look = lookAt(letter)
+  return (
+    <div role="gridcell" id={`partition-${at}`} data-at={at} data-state={look.state} aria-colindex={column + 2} aria-selected={chosen} aria-label={`${valuesAt(axes, at).join(" ")}: ${look.state}`} className="p-cell" data-dim={lit.length > 0 && !lit.includes(look.state) ? "" : undefined} style={{ left, width }}>
+      <StateMark state={look.mark} size={14} />
     </div>
   )
 })
