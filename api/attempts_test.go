@@ -10,6 +10,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/api"
+	"github.com/stepwell/stepwell/field"
 )
 
 func TestAttempts(t *testing.T) {
@@ -125,4 +126,86 @@ func (r *rig) sameAttempts(t *testing.T, id string, all []api.Attempt) {
 	}
 	r.do("viewer", "GET", path+"?limit=100001", nil).is(400)
 	r.do("viewer", "GET", "/api/v1/executions/00000000-0000-0000-0000-000000000000/attempts.columns", nil).is(404)
+}
+
+// TestAttemptsFoldedOn: those that are folded on from what was kept at an earlier version are those of the whole history, whenever somebody
+// has asked before.
+func TestAttemptsFoldedOn(t *testing.T) {
+	r := newRig(t)
+	s := r.app.Store
+	kept := map[int64]*field.Hub{} // by the version at which it was asked first
+	look := func(x string) {
+		t.Helper()
+		for {
+			row, err := s.Execution(t.Context(), x)
+			good(t, err)
+			whole, err := field.New(field.Options{Store: s, Catalog: r.app.Actions}).Attempts(t.Context(), row)
+			good(t, err)
+			if kept[row.Version] == nil {
+				kept[row.Version] = field.New(field.Options{Store: s, Catalog: r.app.Actions})
+			}
+			again := false
+			for since, h := range kept {
+				on, err := h.Attempts(t.Context(), row)
+				good(t, err)
+				if again = again || on.Version != whole.Version; again {
+					break // there was a commit between: later ones are compared
+				}
+				if fmt.Sprintf("%+v", on.List) != fmt.Sprintf("%+v", whole.List) {
+					t.Fatalf("version %d, kept since %d:\n%+v\nwant\n%+v", row.Version, since, on.List, whole.List)
+				}
+			}
+			if !again {
+				return
+			}
+		}
+	}
+	for _, how := range []string{"cancel", "timeout"} {
+		kept = map[int64]*field.Hub{}
+		settings := ""
+		if how == "timeout" {
+			settings = "settings: {timeout_seconds: 2}\n"
+		}
+		x := r.begin("name: long\n"+settings+`steps:
+  - {id: first, action: util.log, params: {message: hi}}
+  - {id: sleeps, action: util.exec, depends_on: [first], params: {command: sleep 20}}
+  - {id: pause, action: util.wait, depends_on: [first], params: {seconds: 20}}
+  - {id: after, action: util.log, depends_on: [sleeps], params: {message: after}}
+`, nil)
+		path := "/api/v1/executions/" + x
+		for range 10 {
+			look(x)
+			time.Sleep(10 * time.Millisecond)
+		}
+		if how == "cancel" {
+			r.do("operator", "POST", path+"/cancel", map[string]any{})
+		}
+		over := func() bool {
+			look(x)
+			row, err := s.Execution(t.Context(), x)
+			good(t, err)
+			return row.Status.Terminal()
+		}
+		r.until("the end of "+how, over)
+		r.do("operator", "POST", path+"/restart", map[string]any{"step_id": "sleeps"}).is(http.StatusOK)
+		for range 10 {
+			look(x)
+			time.Sleep(10 * time.Millisecond)
+		}
+		r.do("operator", "POST", path+"/cancel", map[string]any{})
+		r.until("the end of "+how, over)
+		row, err := s.Execution(t.Context(), x)
+		good(t, err)
+		a, err := field.New(field.Options{Store: s, Catalog: r.app.Actions}).Attempts(t.Context(), row)
+		good(t, err)
+		var outcomes []string
+		for i := range a.List {
+			if a.List[i].Key == "sleeps" {
+				outcomes = append(outcomes, a.List[i].Outcome)
+			}
+		}
+		if want := map[string]string{"cancel": "cancelled", "timeout": "timed_out"}[how]; len(outcomes) != 2 || outcomes[0] != want || outcomes[1] == "" {
+			t.Errorf("%s: the attempts ended %q, the first of two should %q", how, outcomes, want)
+		}
+	}
 }

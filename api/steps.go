@@ -65,6 +65,8 @@ func (f *fields) listSteps(ctx context.Context, in *ListSteps) (*answer[StepList
 		}
 	case in.chosen():
 		list, cursor, err = f.chosenSteps(ctx, x, in, nil)
+	case in.Step != "":
+		list = f.oneStep
 	}
 	if err != nil {
 		return nil, err
@@ -131,6 +133,23 @@ func (f *fields) stepsInOrder(ctx context.Context, x *store.Execution, in *ListS
 		return nil, stepwell.Invalid("", "the cursor is not one of this list")
 	}
 	return f.o.Store.Steps(ctx, x.No, store.StepFilter{Key: in.Step, Statuses: statuses, From: int32(from), Limit: in.Limit + 1})
+}
+
+// oneStep is the listing of the step with a key. The table knows where it is: a store would look at the keys of all of them.
+func (f *fields) oneStep(ctx context.Context, x *store.Execution, in *ListSteps) ([]store.Step, error) {
+	statuses, err := statusesOf(in.Status)
+	if err != nil {
+		return nil, err
+	}
+	from, err := numberCursor("steps", in.Cursor)
+	if err != nil || from > engine.MaxSteps {
+		return nil, stepwell.Invalid("", "the cursor is not one of this list")
+	}
+	found, err := f.hub.Select(ctx, x, field.Filter{Key: in.Step, Statuses: statuses, Limit: 1})
+	if err != nil || len(found) > 0 && int64(found[0].Index) < from {
+		return nil, err
+	}
+	return f.rowsOf(ctx, x.No, found)
 }
 
 // listing reads the rows of a page of steps, one more than it has.

@@ -44,7 +44,7 @@ const (
 )
 
 // Attempts are those of an execution, whose row the caller has read: at least up to its version. The history is read from where those of
-// an earlier version that are kept end, else all of it. CodeLimit when they are more than MaxAttempts.
+// an earlier version that are kept end, unless there is a restart behind them, which takes ends of steps back; else all of it. CodeLimit when they are more than MaxAttempts.
 func (h *Hub) Attempts(ctx context.Context, x *store.Execution) (*Attempts, error) {
 	if a := h.tries.find(x.No, x.Version, math.MaxInt64); a != nil {
 		return a, nil
@@ -64,8 +64,9 @@ func (h *Hub) Attempts(ctx context.Context, x *store.Execution) (*Attempts, erro
 	if before := h.tries.find(x.No, 0, x.Version); before != nil {
 		// Those who have the earlier ones may still read them.
 		a.Version, a.List = before.Version, slices.Clone(before.List)
-		a.fold = attempting{last: maps.Clone(before.fold.last), bytes: before.fold.bytes}
+		a.fold = attempting{last: maps.Clone(before.fold.last), bytes: before.fold.bytes, cause: before.fold.cause}
 	}
+	kept := a.Version > 0
 	from := len(a.List)
 	fold := &a.fold
 	fold.list = &a.List
@@ -76,6 +77,12 @@ func (h *Hub) Attempts(ctx context.Context, x *store.Execution) (*Attempts, erro
 		}
 		if len(events) == 0 {
 			break
+		}
+		if kept && slices.ContainsFunc(events, func(e engine.HistoryEvent) bool { return e.Step < 0 && e.Type == "restart" }) {
+			// The ends that it has taken back are no longer in the history. What is told is always what the whole history says.
+			kept, from, a.Version, a.List = false, 0, 0, nil
+			*fold = attempting{list: &a.List, last: map[int32]int{}}
+			continue
 		}
 		for i := range events {
 			fold.add(&events[i])
@@ -98,18 +105,33 @@ type attempting struct {
 	list  *[]Attempt
 	last  map[int32]int // by step: 1 + the place in the list of its newest attempt
 	bytes int           // of what went wrong
+	cause cause
+}
+
+// cause is an event of the execution that has ended attempts. The ends themselves are in rows, which a restart overwrites.
+type cause struct {
+	at      int64 // µs since 1970; 0: there was none
+	outcome string
+	detail  string
+	sure    bool // it has ended all of them, if only later; else those that are not heard of any more
 }
 
 func (a *attempting) add(e *engine.HistoryEvent) {
 	if e.Step < 0 {
+		a.execution(e)
 		return
 	}
 	var open *Attempt // the newest attempt, unless it has ended
-	if at := a.last[e.Step] - 1; at >= 0 && (*a.list)[at].Outcome == "" {
-		open = &(*a.list)[at]
+	if at := a.last[e.Step] - 1; at >= 0 {
+		if open = &(*a.list)[at]; open.Outcome != "" {
+			open = nil
+		}
 	}
 	switch e.Type {
 	case "queued":
+		if open != nil && a.ended(open) {
+			open = nil
+		}
 		if open != nil && open.Started == 0 {
 			return // it was queued once more, because nobody has seen it begin
 		}
@@ -124,9 +146,55 @@ func (a *attempting) add(e *engine.HistoryEvent) {
 		open.Started, open.Worker = e.At.UnixMicro(), e.Worker
 	case "completed", "failed", "skipped", "cancelled", "timed_out", "waiting", "lost":
 		if open != nil { // else it is a group, or a step that never ran
-			a.end(open, e, e.Type)
+			what := e.Type
+			if e.Again && a.cause.sure && max(open.Queued, open.Started) <= a.cause.at {
+				what = a.cause.outcome // how it was stopped: its row said that, until a restart
+			}
+			a.end(open, e, what)
+		} else if at := a.last[e.Step] - 1; at >= 0 && e.Type != "waiting" {
+			(*a.list)[at].Until = 0 // the step has ended while it waited to go on
 		}
 	}
+}
+
+// execution takes in an event of the execution.
+func (a *attempting) execution(e *engine.HistoryEvent) {
+	switch {
+	case e.Type == "cancel":
+		a.caused(cause{e.At.UnixMicro(), "cancelled", e.Detail, true})
+	case e.Type == "timer" && e.Step == timeoutTimer:
+		a.caused(cause{e.At.UnixMicro(), "timed_out", e.Detail, true})
+	case e.Type == "restart":
+		// What a cancellation or the timeout has ended was over by then.
+		if a.cause.sure {
+			for _, at := range a.last {
+				if t := &(*a.list)[at-1]; t.Outcome == "" {
+					a.ended(t)
+				}
+			}
+		}
+		a.cause = cause{e.At.UnixMicro(), "cancelled", "given up for a restart", false}
+	}
+}
+
+// timeoutTimer is the step of the history's event of the timer of the execution's timeout.
+const timeoutTimer = -1
+
+// caused keeps the first of several causes.
+func (a *attempting) caused(c cause) {
+	if !a.cause.sure {
+		a.cause = c
+	}
+}
+
+// ended ends an attempt that had begun before what has ended it, and whose own end is not in the history.
+func (a *attempting) ended(t *Attempt) bool {
+	if a.cause.at == 0 || max(t.Queued, t.Started) > a.cause.at {
+		return false
+	}
+	t.Ended, t.Outcome, t.Detail = a.cause.at, a.cause.outcome, a.cause.detail
+	a.bytes += len(t.Detail)
+	return true
 }
 
 func (a *attempting) begin(e *engine.HistoryEvent) *Attempt {

@@ -1,6 +1,8 @@
 package field
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -47,5 +49,44 @@ func TestAttemptsOfAHistory(t *testing.T) {
 		if list[i] != want[i] {
 			t.Errorf("%d is %+v\nwant %+v", i, list[i], want[i])
 		}
+	}
+}
+
+// TestAttemptsThatTheExecutionEnded: the ends of attempts that a cancellation ended were in rows that a restart has overwritten.
+func TestAttemptsThatTheExecutionEnded(t *testing.T) {
+	at := func(s int64) time.Time { return time.UnixMicro(s).UTC() }
+	var list []Attempt
+	a := attempting{list: &list, last: map[int32]int{}}
+	for _, e := range []engine.HistoryEvent{
+		{Step: 3, StepKey: "x", Type: "queued", At: at(2)},
+		{Step: 4, StepKey: "y", Type: "queued", At: at(2)},
+		{Step: 5, StepKey: "z", Type: "queued", At: at(2)},
+		{Step: 3, StepKey: "x", Type: "started", At: at(3), Worker: "w1"},
+		{Step: 5, StepKey: "z", Type: "started", At: at(3), Worker: "w1"},
+		{Step: -1, Type: "cancel", At: at(4), Detail: "enough"},
+		{Step: 5, StepKey: "z", Type: "completed", At: at(5)},
+		{Step: -1, Type: "restart", At: at(6)},
+		{Step: 3, StepKey: "x", Type: "queued", At: at(7)},
+		{Step: 4, StepKey: "y", Type: "skipped", At: at(8)},
+		{Step: 3, StepKey: "x", Type: "started", At: at(8), Worker: "w2"},
+		{Step: -1, Type: "restart", At: at(9)}, // while it runs
+		{Step: 3, StepKey: "x", Type: "queued", At: at(10)},
+		{Step: -1, Type: "recovered", At: at(11)},
+		{Step: 3, StepKey: "x", Type: "queued", At: at(12)},
+		{Step: 3, StepKey: "x", Type: "started", At: at(13)},
+		{Step: -1, Type: "timer", At: at(14)},
+		{Step: -1, Type: "restart", At: at(20)},
+		{Step: 3, StepKey: "x", Type: "started", At: at(21)},
+		{Step: 3, StepKey: "x", Type: "queued", At: at(30)},
+	} {
+		a.add(&e)
+	}
+	var got []string
+	for _, x := range list {
+		got = append(got, fmt.Sprint(x.Key, x.Number, " ", x.Queued, "-", x.Started, "-", x.Ended, " ", x.Outcome))
+	}
+	want := []string{"x1 2-3-4 cancelled", "y1 2-0-4 cancelled", "z1 2-3-5 completed", "x2 7-8-9 cancelled", "x3 10-13-14 timed_out", "x4 0-21-30 lost", "x5 30-0-0 "}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q\nwant %q", got, want)
 	}
 }

@@ -3,27 +3,30 @@ package field
 import (
 	"bytes"
 	"compress/gzip"
+	"strings"
 	"sync"
 )
 
 // perPacked is the memory in bytes, for each step, within which the compressed columns of a table are kept.
 const perPacked = 12
 
-// packed is all columns and rows of a table, compressed. It is written when it is first asked for, and kept unless it is too
-// large: pages that open an execution ask for exactly this.
+// packed is all rows of a table, compressed, by the columns that were asked for. Each is written when it is first asked for, and kept while
+// there is room: pages that open an execution all ask for the same.
 type packed struct {
-	mu  sync.Mutex
-	all []byte
+	mu    sync.Mutex
+	kept  map[string][]byte
+	bytes int
 }
 
 // Packed is what Encode writes, compressed with gzip at its fastest level. The caller must not change it.
 func (t *Table) Packed(names []string, from, limit int) ([]byte, error) {
-	whole := len(names) == 0 && from == 0 && limit >= t.Len()
+	whole := from == 0 && limit >= t.Len()
+	which := strings.Join(names, ",")
 	if whole {
 		t.packed.mu.Lock()
 		defer t.packed.mu.Unlock()
-		if t.packed.all != nil {
-			return t.packed.all, nil
+		if kept := t.packed.kept[which]; kept != nil {
+			return kept, nil
 		}
 	}
 	raw, err := t.Encode(names, from, limit)
@@ -31,8 +34,12 @@ func (t *Table) Packed(names []string, from, limit int) ([]byte, error) {
 		return nil, err
 	}
 	out := Pack(raw)
-	if whole && len(out) <= perPacked*t.Len() {
-		t.packed.all = bytes.Clone(out)
+	if whole && t.packed.bytes+len(out) <= perPacked*t.Len() {
+		if t.packed.kept == nil {
+			t.packed.kept = map[string][]byte{}
+		}
+		t.packed.kept[which] = bytes.Clone(out)
+		t.packed.bytes += len(out)
 	}
 	return out, nil
 }

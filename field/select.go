@@ -65,6 +65,9 @@ func (t *Table) Select(f Filter) []Found {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := &selection{t: t, f: &f, now: t.moment() - t.began, actions: map[int32]bool{}, text: strings.ToLower(f.Text)}
+	if s.place.node = nowhere; f.Key != "" && !strings.Contains(f.Key, ":") { // those of spawned steps are given out as they come
+		s.place = t.blocks.find(f.Key)
+	}
 	for _, status := range f.Statuses {
 		s.statuses |= 1 << status
 	}
@@ -111,6 +114,7 @@ type selection struct {
 	f        *Filter
 	statuses uint
 	parent   uint32
+	place    place // of the only key; nowhere: that is not known
 	text     string
 	now      int64
 	actions  map[int32]bool // which nodes have an action with the text
@@ -121,6 +125,9 @@ type selection struct {
 func (s *selection) look(i int32) {
 	t := s.t
 	if t.status[i] == absent || s.statuses != 0 && s.statuses&(1<<t.status[i]) == 0 || s.parent != 0 && t.parent[i] != s.parent {
+		return
+	}
+	if s.place.node != nowhere && (t.node[i] != s.place.node || t.iter[i] != s.place.iter) {
 		return
 	}
 	x := Found{Mark: Mark{s.value(i), i}, Status: stepwell.StepStatus(t.status[i]), Attempt: int(t.attempt[i]), Duration: int64(t.duration[i])}

@@ -53,18 +53,32 @@ async function load(browser: Parameters<typeof Measured.of>[0], url: string, sel
   return { m, ms, cpu: round((await m.cpu()).task) }
 }
 
-async function measure(server: Server, id: string) {
+type Moved = Awaited<ReturnType<typeof moving>>
+
+/** Figures of an execution of 100,000 steps. */
+export interface Figures { first_meaningful_paint_ms: number; first_main_thread_ms: number; whole_field_ms: number; whole_main_thread_ms: number; next_failure_ms: number | null; far: Moved; near?: Moved; waterfall?: Moved; heap_mb?: number }
+
+/** fields runs a shape; each call of what it gives measures its page. Short: without what only figures are wanted of. */
+export async function fields(server: Server, name: string): Promise<() => Promise<Figures>> {
+  const x = await server.run(shapes[name]!)
+  return () => measure(server, x.execution_id, true)
+}
+
+async function measure(server: Server, id: string, short = false): Promise<Figures> {
   return within(async (browser) => {
     const first = await load(browser, `${server.url}/executions/${id}`, ".x-node, canvas[data-drawn]", "first")
     await first.m.close()
     const { m, ms, cpu } = await load(browser, `${server.url}/executions/${id}/graph?all=1`, "canvas[data-drawn]", "whole")
-    const out: Record<string, unknown> = { first_meaningful_paint_ms: first.ms, first_main_thread_ms: first.cpu, whole_field_ms: ms, whole_main_thread_ms: cpu }
-    out.far = await moving(m)
+    const out: Figures = { first_meaningful_paint_ms: first.ms, first_main_thread_ms: first.cpu, whole_field_ms: ms, whole_main_thread_ms: cpu, far: await moving(m), next_failure_ms: null }
     const next = await m.from("keydown", "step")
     out.next_failure_ms = await m.profiled("next", async () => {
       await m.page.keyboard.press("]")
-      return Promise.race([next().then(round), new Promise((done) => setTimeout(done, 3000, null))])
+      return Promise.race([next().then(round), new Promise<null>((done) => setTimeout(done, 3000, null))])
     })
+    if (short) {
+      await m.close()
+      return out
+    }
     out.near = await moving(m)
     await m.open(`${server.url}/executions/${id}/waterfall`, "canvas[data-drawn]")
     out.waterfall = await moving(m)

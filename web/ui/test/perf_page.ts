@@ -47,6 +47,12 @@ export class Measured {
     return { task: of("TaskDuration") * 1000, heap: of("JSHeapUsedSize") / 1e6 }
   }
 
+  /** collected is the heap in megabytes once what nothing needs any more is gone. */
+  async collected(): Promise<number> {
+    await this.cdp.send("HeapProfiler.collectGarbage")
+    return (await this.cpu()).heap
+  }
+
   /** profiled is act; with PROFILE, a folder, the profile of the main thread meanwhile is left there as a file with a name, which the
    * browser's developer tools open. */
   async profiled<T>(name: string, act: () => Promise<T>): Promise<T> {

@@ -4,8 +4,8 @@ import type { Server } from "./server"
 
 const jumps = Number(process.env.JUMPS ?? 60)
 
-export async function replayed(server: Server) {
-  const x = await server.run({ name: "replayed", steps: [{ id: "each", action: "util.noop", for_each: { items: 149_999 } }] })
+export async function replayed(server: Server, _runs = 1, items = 149_999, count = jumps) {
+  const x = await server.run({ name: "replayed", steps: [{ id: "each", action: "util.noop", for_each: { items } }] })
   const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox"] })
   try {
     const page = await (await browser.newContext({ viewport: { width: 1600, height: 900 } })).newPage()
@@ -17,7 +17,7 @@ export async function replayed(server: Server) {
     const first_moment_ms = Date.now() - begun
     page.on("request", (r) => { if (/\/field|events\.columns/.test(r.url())) requests++ })
     const took: number[] = []
-    for (let k = 0; k < jumps; k++) {
+    for (let k = 0; k < count; k++) {
       took.push(await page.evaluate((part) => new Promise<number>((done) => {
         const slider = document.querySelector<HTMLInputElement>(".x-replay input[type=range]")!
         const canvas = document.querySelector<HTMLCanvasElement>("canvas[data-drawn]")!

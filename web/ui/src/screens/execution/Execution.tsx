@@ -18,7 +18,7 @@ import { togglePath, type Expr } from "../../selection/parse"
 import { parseTime } from "../../log/time"
 import { TimeChip } from "../../log/TimeChip"
 import { useChanges, useThen } from "./changes"
-import { useField } from "./field"
+import { fetchSoon, useField } from "./field"
 import { Events } from "./Events"
 import { Failure } from "./Failure"
 import { FanTab } from "./FieldTabs"
@@ -33,10 +33,14 @@ import { Streams } from "./Streams"
 import { WaterfallTab } from "./Waterfall"
 import "./execution.css"
 
+const wholeId = 36
+
 /** Execution is the page of one execution; the beginning of an id leads to the whole. */
 export default function Execution({ params }: { params: Record<string, string | undefined> }) {
   const detail = useDetail(params.id!)
-  useGraph(params.id!, [], versionOf(useSearchParams()[0].at)) // beside it, not after it
+  const [search] = useSearchParams()
+  useGraph(params.id!, [], versionOf(search.at)) // beside it, not after it
+  useState(() => { if (search.all === "1" && search.at === undefined && params.id!.length === wholeId) fetchSoon(params.id!) })
   return (
     <Loaded of={detail} lines={10}>
       {(x) => x.execution_id === params.id
@@ -99,6 +103,8 @@ function Page({ x, tab }: { x: Schemas["ExecutionDetail"]; tab: string }) {
   )
 }
 
+const lost = (s: string) => s === "failed" || s === "timed_out"
+
 function usePageState(x: Schemas["ExecutionDetail"], tab: string): PageState {
   const id = x.execution_id
   const [search, setSearch] = useSearchParams()
@@ -118,6 +124,8 @@ function usePageState(x: Schemas["ExecutionDetail"], tab: string): PageState {
   const select = useCallback((key: string | undefined) => setSearch({ step: key, line: undefined, attempt: undefined }, { push: true }), [setSearch])
   const selectIndex = useCallback((i: number, attempt?: string) => {
     setIndex(i)
+    const known = names.get(i)
+    if (known) return setSearch({ step: known.step_id, line: undefined, attempt }, { push: true })
     names.find(i).then((s) => { if (s) setSearch({ step: s.step_id, line: undefined, attempt }, { push: true }) }, complain)
   }, [names, setSearch])
   useEffect(() => {
@@ -125,6 +133,7 @@ function usePageState(x: Schemas["ExecutionDetail"], tab: string): PageState {
       setIndex(-1)
       return
     }
+    if (names.indexOf(step) >= 0) return setIndex(names.indexOf(step))
     let stale = false
     names.locate(step).then((i) => { if (!stale) setIndex(i) }, (err: unknown) => { if (!(err instanceof Problem && err.status === 0)) complain(err) })
     return () => { stale = true }
@@ -138,16 +147,35 @@ function usePageState(x: Schemas["ExecutionDetail"], tab: string): PageState {
   return { id, x, live, field, names, at, moment, move, replay: changes.failed ? undefined : changes.replay, unfolded: changes.failed, search, setSearch, step, index, select, selectIndex, selection, time, tries, goTo }
 }
 
+const soon = 200 // ms after which the page is at rest
+
 function usePageKeys(page: PageState) {
-  const { field, index, selectIndex, select, setSearch, goTo, step, selection } = page
+  const { field, names, index, selectIndex, select, setSearch, goTo, step, selection } = page
   const before = useRef("graph")
+  // The names of the failures that the keys lead to next are asked for beforehand.
+  useEffect(() => {
+    const { steps } = field
+    if (!steps) return
+    const timer = setTimeout(() => {
+      const wanted = steps.states.map(lost)
+      const near: number[] = []
+      for (const by of [1, -1] as const) {
+        for (let i = index < 0 && by < 0 ? 0 : index, k = 0; k < 3; k++) {
+          i = nextIn(steps.status, wanted, i, by)
+          if (i < 0 || near.includes(i)) break
+          near.push(i)
+        }
+      }
+      names.want(near)
+    }, soon)
+    return () => clearTimeout(timer)
+  }, [field.desk, index, names])
   const jump = (by: 1 | -1, wanted: (state: string) => boolean, none: string) => {
     if (!field.steps) return
     const next = nextIn(field.steps.status, field.steps.states.map(wanted), index < 0 && by < 0 ? 0 : index, by)
     if (next < 0) say(none)
     else selectIndex(next)
   }
-  const lost = (s: string) => s === "failed" || s === "timed_out"
   const there = (s: string) => s !== "absent"
   const along = (path: Path) => {
     if (path !== "critical" && step === undefined) return say("Choose a step first.")

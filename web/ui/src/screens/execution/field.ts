@@ -164,7 +164,7 @@ class Held {
     const begun = performance.now()
     try {
       const at = this.at
-      const got = await fetchTables(this.id, this.etag, at)
+      const got = at === undefined && !this.etag ? await (taken(this.id) ?? fetchTables(this.id, "", at)) : await fetchTables(this.id, this.etag, at)
       if (this.stopped) return
       if (at !== this.at) this.wanted = true // somebody has gone elsewhere meanwhile
       else if (got) {
@@ -200,6 +200,24 @@ class Held {
     this.bytes = 0
     for (const data of waiting) if (!this.apply(data)) this.wanted = true
   }
+}
+
+let early: { id: string; got: ReturnType<typeof fetchTables> } | undefined
+
+/** fetchSoon begins to fetch the columns of an execution whose page is about to show them. */
+export function fetchSoon(id: string) {
+  if (early?.id === id) return
+  const mine = { id, got: fetchTables(id, "", undefined) }
+  mine.got.catch(() => { /* who takes it sees it */ })
+  early = mine
+  setTimeout(() => { if (early === mine) early = undefined }, 5000)
+}
+
+// taken is what fetchSoon has begun, once.
+function taken(id: string) {
+  const got = early?.id === id ? early.got : undefined
+  early = undefined
+  return got
 }
 
 // fetchTables gets all columns in chunks; undefined: nothing has changed.
