@@ -7,28 +7,36 @@ export type Path = keyof typeof paths
 /** related marks some steps and all that they depend on (up), or all that depends on them, however far; with the steps inside them. What a step
  * is inside of counts as part of the way. Time and memory are linear in steps and edges. */
 export function related(steps: Steps, from: Uint8Array, way: "up" | "down"): Uint8Array {
-  const mark = new Uint8Array(steps.n)
-  const users = way === "down" ? usersOf(steps) : undefined
-  const inside = childrenOf(steps)
-  const through = new Uint8Array(steps.n) // whose edges have been followed
-  const around = new Uint8Array(steps.n) // so have those of what is around them
-  const todo: number[] = []
-  for (let i = 0; i < steps.n; i++) if (from[i]) todo.push(i)
-  const follow = (i: number) => {
-    const [first, edges] = users ?? [steps.first, steps.edges]
-    for (let k = first[i]!; k < first[i + 1]!; k++) if (!through[edges[k]!]) todo.push(edges[k]!)
+  const { n, parent } = steps
+  const mark = new Uint8Array(n)
+  const [first, edges] = way === "down" ? usersOf(steps) : [steps.first, steps.edges]
+  const through = new Uint8Array(n) // whose edges have been followed, or will be
+  const around = new Uint8Array(n) // so have those of what is around them
+  const todo = new Uint32Array(n)
+  let count = 0
+  for (let i = 0; i < n; i++) {
+    if (!from[i]) continue
+    through[i] = 1
+    todo[count++] = i
   }
-  while (todo.length > 0) {
-    const i = todo.pop()!
-    if (through[i]) continue
-    through[i] = mark[i] = 1
+  const follow = (i: number) => {
+    for (let k = first[i]!, end = first[i + 1]!; k < end; k++) {
+      const to = edges[k]!
+      if (through[to]) continue
+      through[to] = 1
+      todo[count++] = to
+    }
+  }
+  while (count > 0) {
+    const i = todo[--count]!
+    mark[i] = 1
     follow(i)
-    for (let p = steps.parent[i]!, depth = 0; p > 0 && depth < 64 && !around[p - 1]; p = steps.parent[p - 1]!, depth++) {
+    for (let p = parent[i]!, depth = 0; p > 0 && depth < 64 && !around[p - 1]; p = parent[p - 1]!, depth++) {
       around[p - 1] = 1
       follow(p - 1)
     }
   }
-  for (let i = 0; i < steps.n; i++) if (through[i]) markInside(mark, inside, i)
+  markInside(steps, mark)
   return mark
 }
 
@@ -66,13 +74,24 @@ function childrenOf(steps: Steps): Inside {
   return { of: (i) => list.subarray(first[i + 1]!, first[i + 2]!) }
 }
 
-function markInside(mark: Uint8Array, inside: Inside, of: number) {
-  const todo = [of]
-  while (todo.length > 0) {
-    for (const i of inside.of(todo.pop()!)) {
-      if (mark[i]) continue
-      mark[i] = 1
-      todo.push(i)
+// markInside marks what is inside of marked steps, however deep. Those around a step are looked up once.
+function markInside(steps: Steps, mark: Uint8Array) {
+  const { n, parent } = steps
+  const known = new Uint8Array(n) // 1: neither it nor what is around it was marked; 2: one of them was
+  const way = new Uint32Array(64)
+  for (let i = 0; i < n; i++) {
+    let depth = 0
+    let at = i
+    while (!mark[at] && !known[at] && parent[at]! > 0 && depth < way.length) {
+      way[depth++] = at
+      at = parent[at]! - 1
+    }
+    const marked = mark[at] === 1 || known[at] === 2
+    if (!known[at]) known[at] = marked ? 2 : 1
+    while (depth > 0) {
+      const k = way[--depth]!
+      known[k] = marked ? 2 : 1
+      if (marked) mark[k] = 1
     }
   }
 }
