@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 	"unsafe"
 
 	"github.com/stepwell/stepwell"
@@ -67,6 +68,11 @@ func DecodeExtra(raw []byte, r *engine.StepRow) error {
 	if len(raw) == 0 {
 		return nil
 	}
+	if key, action, ok := plainExtra(raw); ok {
+		r.Key, r.Action, r.Error, r.Wake = key, action, nil, 0
+		r.External, r.Cost, r.Usage, r.Counted = "", 0, stepwell.Usage{}, nil
+		return nil
+	}
 	var x Extra
 	if err := json.Unmarshal(raw, &x); err != nil {
 		return err
@@ -77,6 +83,21 @@ func DecodeExtra(raw []byte, r *engine.StepRow) error {
 		r.Input = []byte(x.Input)
 	}
 	return nil
+}
+
+// plainExtra reads the rare columns of nearly all rows: a key, and mostly an action, without escapes. Reading a history decodes as many of
+// them as there are steps, and their JSON would cost as much as all else of it.
+func plainExtra(raw []byte) (key, action string, ok bool) {
+	rest, ok := bytes.CutPrefix(raw, []byte(`{"k":"`))
+	if !ok || bytes.IndexByte(rest, '\\') >= 0 || !utf8.Valid(rest) {
+		return "", "", false
+	}
+	k, rest, _ := bytes.Cut(rest, []byte(`"`))
+	if a, cut := bytes.CutPrefix(rest, []byte(`,"a":"`)); cut {
+		a, end, _ := bytes.Cut(a, []byte(`"`))
+		return string(k), string(a), string(end) == "}"
+	}
+	return string(k), "", string(rest) == "}"
 }
 
 // Unnamed lists the steps whose rows a reader could not find by the log's events, as the log writes steps

@@ -16,6 +16,11 @@ func TestExtra(t *testing.T) {
 		{},
 		{Input: input},
 		{Key: "a:b", Action: "noop"},
+		{Key: "each[17].ü"},
+		{Key: `each "1"`, Action: `a\b`},
+		{Key: "a", Wake: 3},
+		{Key: "a", Action: "b", Cost: 3},
+		{Action: "b"},
 		{Input: input, Key: "a:b", Error: &engine.Failure{Code: stepwell.CodeFailed, Message: "<no>"}, Wake: 5, External: "x", Cost: 7,
 			Usage: stepwell.Usage{InputTokens: 1, OutputTokens: 2}, Counted: &engine.Items{In: 3}},
 	} {

@@ -11,6 +11,9 @@ const shapes: Record<string, object> = {
   diamonds: { name: "diamonds", steps: [{ id: "each", for_each: { items: 9_090 }, steps: diamond(8) }] },
 }
 
+/** fields100k is the definition of a shape. */
+export const fields100k = (name: string) => shapes[name]!
+
 function diamond(width: number) {
   const sides = Array.from({ length: width }, (_, i) => `side${i}`)
   return [{ id: "top", action: "util.noop" }, ...sides.map((id) => ({ id, action: "util.noop", depends_on: ["top"] })), { id: "bottom", action: "util.noop", depends_on: sides }]

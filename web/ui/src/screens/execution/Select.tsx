@@ -59,7 +59,7 @@ export function Select() {
         />
         <button type="button" className="button" aria-label="What can be selected" title="What can be selected" aria-expanded={help} onClick={() => setHelp(!help)}>?</button>
         <TimeChip />
-        <span className="quiet" role="status">{selection.waits ? "looking" : count === undefined || fault ? "" : `${formatCount(count)} of ${formatCount(total)} selected`}</span>
+        <span className="quiet" role="status" data-count={selection.waits || fault ? undefined : count}>{selection.waits ? "looking" : count === undefined || fault ? "" : `${formatCount(count)} of ${formatCount(total)} selected`}</span>
       </div>
       {fault && (
         <p id={id} className="note x-fault" data-kind="bad" role="alert">
