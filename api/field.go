@@ -22,7 +22,7 @@ func (s *server) fields() {
 		o.Watch = func(no int64, notice func(*field.Commit)) func() {
 			return s.o.Feed.Watch(no, func(n feed.Notice) {
 				if u := n.Commit; u != nil {
-					notice(&field.Commit{Execution: u.Execution, Since: u.Since, Version: u.Version, Rows: u.Rows, Tasks: u.Tasks, Superseded: u.Superseded})
+					notice(&field.Commit{Execution: u.Execution, StepChanges: u.StepChanges})
 				} else if n.Events || n.Ended {
 					notice(nil)
 				}

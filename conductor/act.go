@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stepwell/stepwell/queue"
+	"github.com/stepwell/stepwell/store"
 )
 
 // pushPause is the pause before a refused push is retried.
@@ -108,7 +109,7 @@ func (c *Conductor) observe(l *live) {
 	if len(l.fx.Rows)+len(l.fx.Tasks)+len(l.fx.Superseded) == 0 && !l.fx.Changed {
 		return
 	}
-	u := &Update{Execution: &l.row, Rows: l.fx.Rows, Tasks: l.fx.Tasks, Since: since, Version: l.version, Superseded: len(l.fx.Superseded) > 0,
+	u := &Update{Execution: &l.row, StepChanges: store.StepChanges{Since: since, Version: l.version, Rows: l.fx.Rows, Tasks: l.fx.Tasks, Superseded: len(l.fx.Superseded) > 0},
 		Progress: l.run.Progress(), At: l.batch.At, Counted: l.counted}
 	if l.broke {
 		u.Breached = l.breached

@@ -192,14 +192,9 @@ func (o *Options) validate() error {
 // Update is the change of one execution in one commit.
 type Update struct {
 	Execution *store.Execution // id, pipeline, status and so on after the commit
-	Rows      []engine.StepRow
-	Tasks     []*engine.Task // dispatched
-	// Since and Version are of commits: Rows, Tasks and Superseded are all that those behind Since, up to Version, have done to steps.
-	Since, Version int64
-	// Superseded says that there are steps that no longer count.
-	Superseded bool
-	Progress   engine.Progress
-	At         int64 // µs: when the commit was decided
+	store.StepChanges
+	Progress engine.Progress
+	At       int64 // µs: when the commit was decided
 	// Counted are the items that this commit has counted for a project; nil: none.
 	Counted []store.Count
 	// Breached is the promise (settings.sla) that this commit has found broken: "", or as in Progress.

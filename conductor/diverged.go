@@ -133,6 +133,6 @@ func (c *Conductor) commitDiverged(row *store.Execution, of *Pipeline, rows []en
 	if err := c.o.Store.Commit(context.Background(), []store.Commit{commit}); err != nil {
 		return err
 	}
-	c.notify(&Update{Execution: row, Rows: rows, Progress: row.Progress, At: l.batch.At})
+	c.notify(&Update{Execution: row, StepChanges: store.StepChanges{Since: row.Version - 1, Version: row.Version, Rows: rows}, Progress: row.Progress, At: l.batch.At})
 	return nil
 }

@@ -193,7 +193,7 @@ func TestNamesAndProgress(t *testing.T) {
 	s := subscribe(t, h.Hub, x.ID, feed.Latest, feed.Filter{})
 	x.Queue(7) // of a for_each: nothing in the store names it
 	h.Observe(&conductor.Update{Execution: &store.Execution{No: x.No}, Progress: engine.Progress{Total: 10, Completed: 4},
-		Tasks: []*engine.Task{{Idx: 7, Key: "each[5].convert"}}})
+		StepChanges: store.StepChanges{Tasks: []*engine.Task{{Idx: 7, Key: "each[5].convert"}}}})
 	h.Progress(x.No, 0, 0.25, "a quarter", nil)
 	h.Progress(x.No, 0, 0.5, "half", &feed.Items{In: 3, Out: 2})
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

@@ -54,7 +54,7 @@ func TestPeers(t *testing.T) {
 		}
 	}
 	x.Queue(7)
-	there.Observe(&conductor.Update{Execution: &store.Execution{No: x.No}, Progress: engine.Progress{Total: 10, Completed: 4}, Tasks: []*engine.Task{{Idx: 7, Key: "each[5].convert"}}})
+	there.Observe(&conductor.Update{Execution: &store.Execution{No: x.No}, Progress: engine.Progress{Total: 10, Completed: 4}, StepChanges: store.StepChanges{Tasks: []*engine.Task{{Idx: 7, Key: "each[5].convert"}}}})
 	got(feed.TypeStatus, `"step_id":"each[5].convert","status":"queued","progress":{"total":10,"completed":4`)
 	there.Progress(x.No, 0, 0.5, "half", nil)
 	got(feed.TypeProgress, `"step_id":"s0","fraction":0.5,"note":"half"`)

@@ -5,18 +5,13 @@ import (
 	"sync"
 
 	"github.com/stepwell/stepwell"
-	"github.com/stepwell/stepwell/engine"
 	"github.com/stepwell/stepwell/store"
 )
 
 // Commit is what commits of an execution have done to its steps. All of it belongs to who tells it.
 type Commit struct {
 	Execution *store.Execution // after it
-	// Rows and Tasks are those of the commits behind Since, up to Version.
-	Since, Version int64
-	Rows           []engine.StepRow
-	Tasks          []*engine.Task
-	Superseded     bool // there are steps that no longer count, which these do not name
+	store.StepChanges
 }
 
 // maxTail bounds the steps of a tail.
@@ -55,7 +50,7 @@ func (l *tail) tell(c *Commit) {
 	if l.to == 0 {
 		l.from, l.to, l.began = c.Since, c.Since, began
 	}
-	if c.Since > l.to || c.Superseded || began != l.began || l.steps+n > maxTail {
+	if c.Since > l.to || c.Version <= c.Since || c.Superseded || began != l.began || l.steps+n > maxTail {
 		l.from, l.to, l.began, l.parts, l.steps = c.Version, c.Version, began, nil, 0
 		return
 	}

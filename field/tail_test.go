@@ -16,7 +16,7 @@ import (
 // commit stores a commit that ends some iterations and queues new ones, and is what its process tells of it.
 func (r *rows) commit(x *store.Execution, ends []int, queued int) *field.Commit {
 	since := r.now(x).Version
-	c := &field.Commit{Execution: x, Since: since, Version: since + 1}
+	c := &field.Commit{Execution: x, StepChanges: store.StepChanges{Since: since, Version: since + 1}}
 	r.mu.Lock()
 	for range queued {
 		i := len(r.states[x.No]) - 1

@@ -41,6 +41,14 @@ type StateReader interface {
 	States(ctx context.Context, execution int64, of []int32) ([]StepState, error)
 }
 
+// StepChanges is what the commits behind Since, up to Version, have done to the steps of an execution.
+type StepChanges struct {
+	Since, Version int64
+	Rows           []engine.StepRow
+	Tasks          []*engine.Task // dispatched
+	Superseded     bool           // there are steps that no longer count, which are not named
+}
+
 // QueuedRun is neighbouring steps that a commit has queued: from First to before End.
 type QueuedRun struct {
 	First, End  int32

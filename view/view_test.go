@@ -47,7 +47,7 @@ func watching(t *testing.T, width, height int) (*Tracker, *liveView, *bytes.Buff
 
 // update is a commit of the execution that is watched.
 func update7(total int, tasks []*engine.Task, rows ...engine.StepRow) *conductor.Update {
-	return &conductor.Update{Execution: &store.Execution{No: 7, ID: "x", Status: stepwell.ExecutionRunning}, Rows: rows, Tasks: tasks,
+	return &conductor.Update{Execution: &store.Execution{No: 7, ID: "x", Status: stepwell.ExecutionRunning}, StepChanges: store.StepChanges{Rows: rows, Tasks: tasks},
 		Progress: engine.Progress{Total: total}}
 }
 

@@ -6,7 +6,7 @@ import type { Server } from "./server"
 
 /** waterfall is the first paint of 100,000 attempts: the first time that anybody asks for them, and later. */
 export async function waterfall(server: Server, runs: number) {
-  const x = await server.run(fields100k("fan"))
+  const x = await server.run({ name: "attempts", steps: [{ id: "each", action: "util.noop", for_each: { items: 99_998 } }] })
   return within(async (browser) => {
     const open = async (name: string) => {
       const m = await Measured.of(browser)
