@@ -1,4 +1,4 @@
-import { Background, Controls, Handle, Position, ReactFlow, useReactFlow, type Connection, type Edge, type Node, type NodeProps } from "@xyflow/react"
+import { Background, Controls, Handle, Position, ReactFlow, useReactFlow, useStore, type Connection, type Edge, type Node, type NodeProps } from "@xyflow/react"
 import "@xyflow/react/dist/style.css"
 import { useEffect, useMemo, useRef, type DragEvent } from "react"
 import { StateMark } from "../../parts/State"
@@ -92,21 +92,8 @@ export function GraphPane({ nodes, problemsOf, selected, states, stale, readOnly
     [nodes],
   ))
   const count = nodes.length
-  const pane = useRef<HTMLDivElement>(null)
-  useEffect(() => {
-    const whole = () => void flow.fitView({ padding: 0.15, maxZoom: 1, duration: 0 })
-    whole()
-    const el = pane.current
-    if (!el) return // nothing is drawn yet
-    let width = el.clientWidth
-    const watch = new ResizeObserver(() => { // the panel of a selected step takes room
-      if (el.clientWidth === width) return
-      width = el.clientWidth
-      requestAnimationFrame(whole)
-    })
-    watch.observe(el)
-    return () => watch.disconnect()
-  }, [count, flow])
+  const width = useStore((s) => s.width) // the panel of a selected step takes room
+  useEffect(() => void flow.fitView({ padding: 0.15, maxZoom: 1, duration: 0 }), [count, width, flow])
   const parentOf = (id: string) => nodes.find((n) => n.id === id)?.parent ?? ""
   const valid = (c: Connection | Edge) => c.source !== c.target && parentOf(c.source) === parentOf(c.target) && !pathBetween(nodes, c.target, c.source)
   const refuse = (c: { source: string | null; target: string | null }) => {
@@ -126,7 +113,7 @@ export function GraphPane({ nodes, problemsOf, selected, states, stale, readOnly
     onDrop(what, near?.id)
   }
   return (
-    <div ref={pane} className="graph-pane" data-stale={stale} onDragOver={(e) => { if (!frozen) e.preventDefault() }} onDrop={drop}>
+    <div className="graph-pane" data-stale={stale} onDragOver={(e) => { if (!frozen) e.preventDefault() }} onDrop={drop}>
       <ReactFlow
         nodes={shown} edges={edges} nodeTypes={nodeTypes} fitView minZoom={0.1} maxZoom={2} onlyRenderVisibleElements={count > 100}
         nodesDraggable={false} nodesConnectable={!frozen} deleteKeyCode={frozen ? null : ["Delete", "Backspace"]} multiSelectionKeyCode={null}
