@@ -11,8 +11,8 @@ import "./parts/parts.css"
 
 applyTheme()
 window.addEventListener("keydown", (e) => { if (!e.defaultPrevented) press(e, performance.now()) })
-// The server names the code of the screen in the page: mostly it is there by now. Where it is late, the frame does not wait for it.
-await Promise.race([first(window.location.pathname.slice(base.length - 1)).catch(() => undefined), new Promise((go) => setTimeout(go, 100))])
+// The server names the code of the screen in the page: mostly it is there by now. The frame does not wait for one that is late.
+await Promise.race([first(window.location.pathname.slice(base.length - 1)).catch(() => undefined), new Promise((go) => setTimeout(go, 20))])
 createRoot(document.getElementById("app")!).render(
   <StrictMode>
     <QueryClientProvider client={queries}>
