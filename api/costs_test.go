@@ -113,14 +113,14 @@ func TestCostsAreCut(t *testing.T) {
 		at := day.Add(time.Duration(n-6) * 24 * time.Hour)
 		x := store.Execution{Pipeline: "a", Status: stepwell.ExecutionCompleted, Created: at, Started: at, Ended: at}
 		x.Workflow, x.Progress.Cost = "id-of-a", 5
-		r.end(t, x, x.Ends(1)) // as an earlier release
+		r.end(t, x, x.Ends(x.Progress.Cost, 1)) // as an earlier release
 		if c := ask(); c.Complete != (n < 2) || int(c.Earlier) != 5*min(n+1, 2) {
 			t.Errorf("%d days of before: %+v", n+1, c)
 		}
 	}
 	x := store.Execution{Pipeline: "a", Status: stepwell.ExecutionCompleted, Created: day, Started: day, Ended: day}
 	x.Workflow = "id-of-a"
-	r.end(t, x, x.Charged([]store.Used{x.Ends(1)}, []engine.Charge{{Step: "x", Attempts: 1, Cost: 30}}, 1)...)
+	r.end(t, x, x.Charged([]store.Used{x.Ends(x.Progress.Cost, 1)}, []engine.Charge{{Step: "x", Attempts: 1, Cost: 30}}, 1)...)
 	if c := ask(); c.Complete || c.Total.Cost != 30 || c.Earlier != 10 {
 		t.Errorf("%+v", c)
 	}

@@ -320,12 +320,17 @@ func (g *Ledger) glances(ctx context.Context, id string) (map[string]glance, err
 	out := map[string]glance{}
 	prefix := entryID(id, "")
 	err := g.each(ctx, kindEntry, prefix, func(o *store.Object) error {
-		one := glance{body: o.Body}
-		if err := fast.Unmarshal(one.body, &one); err != nil {
-			return unreadable(o.ID, err)
-		}
+		one, err := glanceOf(o)
 		out[o.ID[len(prefix):]] = one
-		return nil
+		return err
 	})
 	return out, err
+}
+
+func glanceOf(o *store.Object) (glance, error) {
+	one := glance{body: o.Body}
+	if err := fast.Unmarshal(one.body, &one); err != nil {
+		return glance{}, unreadable(o.ID, err)
+	}
+	return one, nil
 }

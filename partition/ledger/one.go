@@ -35,7 +35,7 @@ func (g *Ledger) One(ctx context.Context, idOrName, key string) (*Partition, err
 	if err != nil {
 		return nil, err
 	}
-	e, err := read(o)
+	e, err := glanceOf(o)
 	if err != nil {
 		return nil, err
 	}
@@ -48,5 +48,8 @@ func (g *Ledger) One(ctx context.Context, idOrName, key string) (*Partition, err
 		return nil, err
 	}
 	out := &Partition{Key: key, Values: values}
-	return out, g.state(ctx, out, e, running[key], now)
+	if err := g.state(ctx, out, &e, running[key], now); err != nil {
+		return nil, err
+	}
+	return out, out.tried(p.ID, &e, running[key])
 }
