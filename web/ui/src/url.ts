@@ -25,9 +25,13 @@ export function formatSearch(search: Search): string {
 /** useSearchParams gives the parameters, and sets some of them: in place, or as a new entry of the history. */
 export function useSearchParams(): [Search, (change: Search, how?: { push?: boolean }) => void] {
   const text = useSearch()
+  return [useMemo(() => parseSearch(text), [text]), useSetSearch()]
+}
+
+/** useSetSearch sets parameters as useSearchParams does, for who does not show them: their change does not draw it again. */
+export function useSetSearch(): (change: Search, how?: { push?: boolean }) => void {
   const [path, navigate] = useLocation()
-  const search = useMemo(() => parseSearch(text), [text])
-  const set = useCallback(
+  return useCallback(
     (change: Search, how?: { push?: boolean }) => {
       // Read anew: two changes in one event must not undo each other.
       const now = parseSearch(window.location.search)
@@ -35,5 +39,4 @@ export function useSearchParams(): [Search, (change: Search, how?: { push?: bool
     },
     [path, navigate],
   )
-  return [search, set]
 }

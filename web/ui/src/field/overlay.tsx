@@ -1,10 +1,10 @@
 // A field on the page: draws when something moved or changed, and turns pointer, wheel and keys into views and selections.
 import { useCallback, useEffect, useLayoutEffect, useRef, useState, useSyncExternalStore, type ReactNode } from "react"
-import { useSearchParams } from "../url"
+import { parseSearch, useSetSearch } from "../url"
 import { gestures } from "./gestures"
 import { drawChosen, drawLabels } from "./labels"
 import type { Naming } from "./names"
-import { at, boundsOf, inside, type Bounds } from "./pick"
+import { at, inside, type Bounds } from "./pick"
 import { draw, heightOf, type Paint, type Scene, type View } from "./raster"
 import { neighbour } from "./walk"
 import { fit, formatView, pan, parseView, reveal, within, zoom } from "./view"
@@ -49,14 +49,14 @@ export function FieldView(p: Props) {
   const host = useRef<HTMLDivElement>(null)
   const canvas = useRef<HTMLCanvasElement>(null)
   const [size, setSize] = useState({ width: 0, height: 0 })
-  const [search, setSearch] = useSearchParams()
-  const asked = useRef(parseView(search.z))
-  const [view, setView] = useState<View | undefined>(asked.current)
+  const setSearch = useSetSearch()
+  const [asked] = useState(() => parseView(parseSearch(window.location.search).z))
+  const [view, setView] = useState<View | undefined>(asked)
   const [tip, setTip] = useState<{ x: number; y: number; index: number } | null>(null)
   const [inMemory, setInMemory] = useState(false)
   const names = useSyncExternalStore(p.names.onChange, p.names.revision)
   const bounds = useRef<Bounds>([0, 0, 1, 1])
-  const touched = useRef(asked.current !== undefined) // until then the view follows the bounds
+  const touched = useRef(asked !== undefined) // until then the view follows the bounds
 
   useLayoutEffect(() => {
     const el = host.current!
@@ -66,8 +66,8 @@ export function FieldView(p: Props) {
   }, [])
 
   const whole = useCallback(() => fit(bounds.current, size.width, size.height, p.timeline ?? false, p.largest, p.scene.beside), [size, p.timeline, p.largest, p.scene.beside])
-  useEffect(() => {
-    bounds.current = boundsOf(p.scene.layout)
+  useLayoutEffect(() => {
+    bounds.current = [...p.scene.layout.index.bounds]
     const lanes = p.scene.layout.spans?.lanes
     if (lanes?.length) bounds.current[1] = Math.min(bounds.current[1], lanes[0]!.y)
     if (size.width > 0 && !touched.current) setView(whole())
@@ -87,9 +87,9 @@ export function FieldView(p: Props) {
     return () => clearTimeout(timer)
   }, [view, setSearch])
 
-  // What is selected elsewhere (a key, a link, the table) comes into view.
+  // What is selected elsewhere (a key, a link, the table) comes into view, in the frame that frames it.
   const shown = useRef(-1)
-  useEffect(() => {
+  useLayoutEffect(() => {
     const { layout } = p.scene
     if (p.selected < 0 || !view || !size.width || shown.current === p.selected || !layout.w[p.selected]) return
     shown.current = p.selected

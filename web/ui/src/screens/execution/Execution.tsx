@@ -1,4 +1,4 @@
-import { useCallback, useEffect, useMemo, useRef, useState } from "react"
+import { memo, useCallback, useDeferredValue, useEffect, useMemo, useRef, useState } from "react"
 import { Link, Redirect, useLocation } from "wouter"
 import { formatSearch, parseSearch, useSearchParams, type Search } from "../../url"
 import { useKeys } from "../../keys"
@@ -24,7 +24,7 @@ import { Failure } from "./Failure"
 import { FanTab } from "./FieldTabs"
 import { GraphTab } from "./GraphTab"
 import { Counts, Header } from "./Header"
-import { PageContext, tabs, type PageState, type Tab } from "./page"
+import { ChosenContext, PageContext, tabs, usePage, type Chosen, type PageState, type Tab } from "./page"
 import { Replay, versionOf } from "./Replay"
 import { Side } from "./Side"
 import { Source } from "./Source"
@@ -51,63 +51,75 @@ export default function Execution({ params }: { params: Record<string, string | 
 }
 
 function Page({ x, tab }: { x: Schemas["ExecutionDetail"]; tab: string }) {
-  const id = x.execution_id
-  const page = usePageState(x, tab)
-  const { goTo, step, live, at } = page
+  const { page, chosen, step } = usePageState(x, tab)
   useEffect(() => { document.title = `${lookOf(x.status).word} · ${x.pipeline} · Stepwell` }, [x.status, x.pipeline, tab])
-  usePageKeys(page)
-  const graph = useGraph(id, [], at)
-  if (tab === "log") return (
-    <PageContext value={page}>
-      <div className="log-page">
-        <header>
-          <Link href={`/executions/${id}${step ? `?step=${encodeURIComponent(step)}` : ""}`}>← {x.pipeline}</Link>
-          <h1 className="clip">{step ? <>Log of <span className="mono">{step}</span></> : "Log"}</h1>
-          {step && <button type="button" className="button" data-kind="bare" onClick={() => page.select(undefined)}>all steps</button>}
-          <TimeChip />
-        </header>
-        <LogView key={step ?? ""} execution={id} step={step} live={!ended(x.status)} version={graph.data?.version ?? 0} started={x.started_at} onStep={(s) => page.select(s)} />
-      </div>
-    </PageContext>
-  )
-  const shown = tabs.find((t) => t === tab) ?? "graph"
+  usePageKeys(page, chosen.index, step)
   return (
     <PageContext value={page}>
-      <div className="x" data-side={step !== undefined || undefined}>
-        <Header />
-        <Counts />
-        {(x.error || x.status === "completed_with_failures") && step === undefined && at === undefined && <Failure />}
-        <div className="x-tabline">
-        <nav className="tabs x-tabs" aria-label="Views">
-          {tabs.filter((t) => t !== "streams" || shown === t || graph.data?.nodes.some((n) => n.kind === "stream")).map((t) => <a key={t} href={`executions/${id}/${t}`} aria-current={t === shown ? "page" : undefined} onClick={(e) => { if (!e.metaKey && !e.ctrlKey) { e.preventDefault(); goTo(t, { z: undefined }) } }}>{t}</a>)}
-          <a href={`executions/${id}/log`} onClick={(e) => { if (!e.metaKey && !e.ctrlKey) { e.preventDefault(); goTo("log") } }}>log</a>
-        </nav>
-        {shown !== "events" && shown !== "streams" && <Select />}
-        </div>
-        <div className="x-body">
-          <div className="x-main">
-            {shown === "graph" && <GraphTab />}
-            {shown === "waterfall" && <WaterfallTab />}
-            {shown === "fan" && <FanTab />}
-            {shown === "table" && <StepTable />}
-            {shown === "events" && <Events />}
-            {shown === "streams" && <Streams />}
-            {shown === "source" && <Source />}
-          </div>
-          {step !== undefined && <Side key={step} step={step} />}
-        </div>
-        {shown !== "events" && shown !== "source" && <Replay />}
-        <span className="hidden-text" role="status">{live.beat > 0 ? lookOf(x.status).word : ""}</span>
-      </div>
+      <ChosenContext value={chosen}>
+        <Views tab={tab} />
+      </ChosenContext>
     </PageContext>
   )
 }
 
+// Views is drawn when what the page shares changes: a step that is chosen alone is first framed, and then shown.
+const Views = memo(function Views({ tab }: { tab: string }) {
+  const page = usePage()
+  const { id, x, goTo, step, live, at } = page
+  const graph = useGraph(id, [], at)
+  if (tab === "log") return (
+    <div className="log-page">
+      <header>
+        <Link href={`/executions/${id}${step ? `?step=${encodeURIComponent(step)}` : ""}`}>← {x.pipeline}</Link>
+        <h1 className="clip">{step ? <>Log of <span className="mono">{step}</span></> : "Log"}</h1>
+        {step && <button type="button" className="button" data-kind="bare" onClick={() => page.select(undefined)}>all steps</button>}
+        <TimeChip />
+      </header>
+      <LogView key={step ?? ""} execution={id} step={step} live={!ended(x.status)} version={graph.data?.version ?? 0} started={x.started_at} onStep={(s) => page.select(s)} />
+    </div>
+  )
+  const shown = tabs.find((t) => t === tab) ?? "graph"
+  return (
+    <div className="x" data-side={step !== undefined || undefined}>
+      <Header />
+      <Counts />
+      {(x.error || x.status === "completed_with_failures") && step === undefined && at === undefined && <Failure />}
+      <div className="x-tabline">
+      <nav className="tabs x-tabs" aria-label="Views">
+        {tabs.filter((t) => t !== "streams" || shown === t || graph.data?.nodes.some((n) => n.kind === "stream")).map((t) => <a key={t} href={`executions/${id}/${t}`} aria-current={t === shown ? "page" : undefined} onClick={(e) => { if (!e.metaKey && !e.ctrlKey) { e.preventDefault(); goTo(t, { z: undefined }) } }}>{t}</a>)}
+        <a href={`executions/${id}/log`} onClick={(e) => { if (!e.metaKey && !e.ctrlKey) { e.preventDefault(); goTo("log") } }}>log</a>
+      </nav>
+      {shown !== "events" && shown !== "streams" && <Select />}
+      </div>
+      <div className="x-body">
+        <div className="x-main">
+          {shown === "graph" && <GraphTab />}
+          {shown === "waterfall" && <WaterfallTab />}
+          {shown === "fan" && <FanTab />}
+          {shown === "table" && <StepTable />}
+          {shown === "events" && <Events />}
+          {shown === "streams" && <Streams />}
+          {shown === "source" && <Source />}
+        </div>
+        {step !== undefined && <Side key={step} step={step} />}
+      </div>
+      {shown !== "events" && shown !== "source" && <Replay />}
+      <span className="hidden-text" role="status">{live.beat > 0 ? lookOf(x.status).word : ""}</span>
+    </div>
+  )
+})
+
 const lost = (s: string) => s === "failed" || s === "timed_out"
 
-function usePageState(x: Schemas["ExecutionDetail"], tab: string): PageState {
+const others = (search: Search) => formatSearch({ ...search, step: undefined, line: undefined, attempt: undefined })
+
+// usePageState gives what the page shares, the step to frame, and the key of that one, which is in the address.
+function usePageState(x: Schemas["ExecutionDetail"], tab: string): { page: PageState; chosen: Chosen; step: string | undefined } {
   const id = x.execution_id
-  const [search, setSearch] = useSearchParams()
+  const [now, setSearch] = useSearchParams()
+  const before = useDeferredValue(now)
+  const search = now !== before && others(now) === others(before) ? before : now
   const [, navigate] = useLocation()
   const at = versionOf(search.at)
   const graph = useGraph(id, [], at)
@@ -115,11 +127,11 @@ function usePageState(x: Schemas["ExecutionDetail"], tab: string): PageState {
   const [moved, move] = useState<number>()
   const moment = moved ?? at
   const changes = useChanges(id, moment)
-  const now = useField(id, !ended(x.status), search.all === "1" || graph.data !== undefined || graph.error !== null, live.beat, told, changes.failed ? at : undefined)
-  const field = useThen(now, changes, moment)
+  const held = useField(id, !ended(x.status), search.all === "1" || graph.data !== undefined || graph.error !== null, live.beat, told, changes.failed ? at : undefined)
+  const field = useThen(held, changes, moment)
   const names = useMemo(() => new Names(id), [id])
   useEffect(() => () => names.close(), [names])
-  const step = search.step
+  const { step, attempt } = now
   const [index, setIndex] = useState(-1)
   const select = useCallback((key: string | undefined) => setSearch({ step: key, line: undefined, attempt: undefined }, { push: true }), [setSearch])
   const selectIndex = useCallback((i: number, attempt?: string) => {
@@ -144,13 +156,17 @@ function usePageState(x: Schemas["ExecutionDetail"], tab: string): PageState {
   const selection = useSelection(id, search, field.steps, tab === "table" && search.of !== undefined)
   const time = useMemo(() => parseTime(search), [search.from, search.to])
   const tries = useTries(id, field, tab === "waterfall" || (tab === "table" && time !== undefined))
-  return { id, x, live, field, names, at, moment, move, replay: changes.failed ? undefined : changes.replay, unfolded: changes.failed, search, setSearch, step, index, select, selectIndex, selection, time, tries, goTo }
+  const page = useMemo<PageState>(
+    () => ({ id, x, live, field, names, at, moment, move, replay: changes.failed ? undefined : changes.replay, unfolded: changes.failed, search, setSearch, step: search.step, select, selectIndex, selection, time, tries, goTo }),
+    [id, x, live, field, names, at, moment, changes, search, setSearch, select, selectIndex, selection, time, tries, goTo],
+  )
+  return { page, chosen: useMemo(() => ({ index, attempt }), [index, attempt]), step }
 }
 
 const soon = 200 // ms after which the page is at rest
 
-function usePageKeys(page: PageState) {
-  const { field, names, index, selectIndex, select, setSearch, goTo, step, selection } = page
+function usePageKeys(page: PageState, index: number, step: string | undefined) {
+  const { field, names, selectIndex, select, setSearch, goTo, selection } = page
   const before = useRef("graph")
   // The names of the failures that the keys lead to next are asked for beforehand.
   useEffect(() => {

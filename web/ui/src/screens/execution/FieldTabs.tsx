@@ -9,11 +9,12 @@ import { ended, lookOf } from "../../states"
 import { useGraph } from "./ask"
 import { useLayout } from "./field"
 import { colours, type ColourBy } from "./colours"
-import { usePage } from "./page"
+import { useChosen, usePage } from "./page"
 
 /** AllSteps is the field in one of its layouts, with what is selected and filtered. */
 export function AllSteps({ spec, label, by = "state" }: { spec: Spec; label: string; by?: ColourBy }) {
-  const { field, names, index, selectIndex, select, selection } = usePage()
+  const { field, names, selectIndex, select, selection } = usePage()
+  const { index } = useChosen()
   const { steps } = field
   const layout = useLayout(field, spec)
   const statePaint = usePaint(steps?.states ?? [])

@@ -1,5 +1,6 @@
 import { useEffect, useMemo, useSyncExternalStore, type CSSProperties } from "react"
 import { formatCount, formatDuration } from "../../format"
+import type { Spec } from "../../field/layouts"
 import { FieldView } from "../../field/overlay"
 import { usePaint } from "../../field/paint"
 import { Loaded } from "../../parts/Loading"
@@ -13,6 +14,8 @@ import { around } from "./selection"
 
 /** What has steps of its own inside. The iterations of one action are shown as a fan; that action the step says. */
 const inside = (n: Node, action: string | undefined) => n.kind === "group" || n.kind === "pipeline" || (n.kind === "for_each" && action === "")
+
+const wholeGraph: Spec = { kind: "graph" }
 
 /** GraphTab is the plan with how it stands: every group is one node with counts until it is expanded. */
 export function GraphTab() {
@@ -40,7 +43,7 @@ export function GraphTab() {
         {!all && graph.data?.truncated && <span className="quiet">Too many steps for a node each: neighbouring ones are merged. “All steps” shows each of them.</span>}
         {field.cut && <span className="quiet">The first 1,000,000 of {formatCount(field.cut)} steps are shown.</span>}
       </div>
-      {all ? <AllSteps spec={{ kind: "graph" }} label="Graph of all steps" /> : (
+      {all ? <AllSteps spec={wholeGraph} label="Graph of all steps" /> : (
         <Loaded of={graph} lines={8}>
           {(g) => <Graph key={x.execution_id} nodes={g.nodes} now={g.as_of && Date.parse(g.as_of.at!)} expanded={expand} chosen={step} onToggle={toggle} onOpen={open} onFan={(node) => goTo("fan", { of: node.id })} />}
         </Loaded>

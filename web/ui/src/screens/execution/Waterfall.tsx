@@ -14,7 +14,7 @@ import { ProblemBox } from "../../parts/Problem"
 import { StateMark } from "../../parts/State"
 import { ended, lookOf } from "../../states"
 import { useLayout } from "./field"
-import { usePage } from "./page"
+import { useChosen, usePage } from "./page"
 import { Ruler } from "./Ruler"
 
 const words: Record<Rows, string> = { step: "A row a step", worker: "By worker", queue: "By queue", packed: "Packed" }
@@ -57,7 +57,8 @@ function Legend({ waits }: { waits: boolean }) {
 }
 
 function Attempts({ spec, rows }: { spec: Spec; rows: Rows }) {
-  const { field, names, index, select, selectIndex, selection, search, setSearch, tries: { tries, problem }, time } = usePage()
+  const { field, names, select, selectIndex, selection, search, setSearch, tries: { tries, problem }, time } = usePage()
+  const { index, attempt } = useChosen()
   const { steps } = field
   const layout = useLayout(field, spec, tries)
   const paint = usePaint(tryStates)
@@ -78,9 +79,9 @@ function Attempts({ spec, rows }: { spec: Spec; rows: Rows }) {
   // The attempt of the address, else the last one of the step.
   const chosen = useMemo(() => {
     if (!spans || index < 0) return -1
-    const row = known ? findTry(known, index, search.attempt) + 1 : 0
+    const row = known ? findTry(known, index, attempt) + 1 : 0
     return row > 0 ? spans.row.indexOf(row) : spans.step.findLastIndex((s, k) => s === index && layout.w[k]! > 0)
-  }, [spans, known, index, search.attempt, layout])
+  }, [spans, known, index, attempt, layout])
   if (field.problem && !steps) return <ProblemBox problem={field.problem} />
   if (!steps || !scene || !spans) return <Skeleton lines={8} />
   if (!scene.layout.w.some((w) => w > 0)) return <p className="empty">{rows === "step" || rows === "queue" ? "No step has been queued yet." : "No step has started yet."}</p>

@@ -1,5 +1,5 @@
 // All steps of an execution as columns: fetched once, then patched by what the server sends; and their layouts.
-import { useEffect, useRef, useState } from "react"
+import { useEffect, useMemo, useRef, useState } from "react"
 import { address, Problem, problemOf, send } from "../../api/client"
 import { decode } from "../../field/columns"
 import { Desk } from "../../field/desk"
@@ -253,7 +253,7 @@ export async function fetchTable(path: string, etag: string): Promise<Response> 
 export function useLayout(field: FieldState, spec: Spec | undefined, tries?: Tries): Layout | undefined {
   const [layout, set] = useState<{ layout: Layout; kind: string }>()
   const { steps, desk, now } = field
-  const wanted = spec && steps ? `${keyOf(spec, spec.kind === "waterfall" ? steps : (now ?? steps))} ${spec.kind === "waterfall" ? tries?.version : ""}` : ""
+  const wanted = useMemo(() => (spec && steps ? `${keyOf(spec, spec.kind === "waterfall" ? steps : (now ?? steps))} ${spec.kind === "waterfall" ? tries?.version : ""}` : ""), [spec, steps, now, tries?.version])
   const line = useRef<{ next?: () => Promise<Layout>; kind?: string; busy: boolean; gone?: boolean }>({ busy: false })
   useEffect(() => {
     const l = line.current

@@ -30,9 +30,8 @@ export interface PageState {
   unfolded: boolean
   search: Search
   setSearch: (change: Search, how?: { push?: boolean }) => void
-  /** The key of the selected step, and its index; −1: none, or not known yet. */
+  /** The key of the selected step. */
   step: string | undefined
-  index: number
   select: (key: string | undefined) => void
   /** An attempt as nameTry writes it, of the step; without one the step alone. */
   selectIndex: (index: number, attempt?: string) => void
@@ -44,6 +43,20 @@ export interface PageState {
   time: Time | undefined
   goTo: (tab: Tab | "log", change?: Search) => void
 }
+
+/** Chosen is the step that a field frames. It is ahead of the page: what else the page shows of a step follows the frame that shows where
+ * it is. */
+export interface Chosen {
+  /** −1: none, or not known yet. */
+  index: number
+  /** An attempt as nameTry writes it; undefined: the last one. */
+  attempt: string | undefined
+}
+
+export const ChosenContext = createContext<Chosen>({ index: -1, attempt: undefined })
+
+/** useChosen is the step to frame. */
+export const useChosen = () => useContext(ChosenContext)
 
 export const PageContext = createContext<PageState | null>(null)
 

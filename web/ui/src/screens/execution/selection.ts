@@ -47,7 +47,7 @@ export function useSelection(id: string, search: Search, steps: Steps | undefine
   const { expr } = read
   const { keys, problem } = useKeys(id, steps, inside || (expr !== undefined && needsKeys(expr)))
   const mask = useMemo(() => (expr && steps && (keys || !needsKeys(expr)) ? evaluate(expr, steps, keys) : undefined), [expr, steps, keys])
-  return { text, ...read, mask, waits: expr !== undefined && mask === undefined && !problem, problem, states: expr && statesOf(expr) }
+  return useMemo(() => ({ text, ...read, mask, waits: expr !== undefined && mask === undefined && !problem, problem, states: expr && statesOf(expr) }), [text, read, expr, mask, problem])
 }
 
 const chunk = 100_000
