@@ -14,6 +14,7 @@ import (
 // Bounds of one request that searches a log.
 const (
 	searchTime  = 500 * time.Millisecond
+	searchFirst = 100 * time.Millisecond // with a hit: whoever asks sees it at once, and goes on
 	searchLines = 1_000_000
 	searchLeast = 200 // lines are looked at in any time, so that every request gets on
 	searchPage  = 2_000
@@ -52,7 +53,11 @@ func (s *server) searchLogs(ctx context.Context, x *store.Execution, in *ListLog
 		w.level, _ = store.LevelNumber(p.f.Level) // checked before
 		p.f.Level = ""
 	}
-	enough := time.Now().Add(searchTime)
+	began := time.Now()
+	enough := func() bool {
+		took := time.Since(began)
+		return took > searchTime || w.hits > 0 && took > searchFirst
+	}
 	for {
 		// Most lines of a search without lines around its hits have nothing to do with it: what they say is read first.
 		if w.around == 0 && w.hits < w.limit && p.f.Level == "" {
@@ -62,7 +67,7 @@ func (s *server) searchLogs(ctx context.Context, x *store.Execution, in *ListLog
 				return nil, err
 			case !more:
 				return reply(w.list(p, false), nil)
-			case skipped && (time.Now().After(enough) || w.searched >= searchLines):
+			case skipped && (enough() || w.searched >= searchLines):
 				return reply(w.list(p, true), nil)
 			case skipped:
 				continue
@@ -82,7 +87,7 @@ func (s *server) searchLogs(ctx context.Context, x *store.Execution, in *ListLog
 			if p.f.After = lines[i].Seq; p.backward {
 				p.f.After, p.f.Before = 0, lines[i].Seq
 			}
-			if w.searched > searchLeast && time.Now().After(enough) || w.searched >= searchLines {
+			if w.searched > searchLeast && enough() || w.searched >= searchLines {
 				return reply(w.list(p, true), nil)
 			}
 		}
