@@ -117,8 +117,9 @@ func (s *server) call(execution string, t *engine.Task) (params json.RawMessage,
 	}
 	raw, err := expr.Marshal(v)
 	if err == nil && spec.Secretive(about.Params) {
-		var object map[string]any
-		if err = json.Unmarshal(raw, &object); err == nil {
+		var plain any
+		if plain, err = expr.Decode(raw); err == nil {
+			object, _ := plain.(map[string]any) // params are one
 			raw, err = expr.Marshal(spec.Redact(object, about.Params))
 		}
 	}

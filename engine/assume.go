@@ -99,7 +99,8 @@ func (r *Run) Assumed(a *Assumption, at int64) (Event, error) {
 		ev.Kind = Resume
 		return ev, nil
 	case VerbFail, VerbComplete, VerbSkip, VerbLose:
-		return ev, r.assumedEnd(&ev, a)
+		err := r.assumedEnd(&ev, a)
+		return ev, err
 	}
 	return ev, stepwell.Errorf(stepwell.CodeInternal, "", "no event makes %q true", a.Verb)
 }

@@ -71,13 +71,45 @@ func (h execTape) Run(ctx context.Context, call *action.Call) (any, error) {
 	return out, err
 }
 
-// hidden is a value as JSON without secrets.
+// hidden is a value as JSON without secrets: neither in texts, nor as numbers, nor in members whose names say that they are secret.
 func (h execTape) hidden(v any) (json.RawMessage, error) {
 	raw, err := expr.Marshal(v)
 	if err != nil {
 		return nil, err
 	}
-	return json.RawMessage(h.tape.Hidden(string(raw))), nil
+	if v, err = expr.Decode(raw); err != nil {
+		return nil, err
+	}
+	return expr.Marshal(h.without(v))
+}
+
+func (h execTape) without(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for name, value := range v {
+			if text, ok := value.(string); ok && text != "" && h.tape.Secret != nil && h.tape.Secret(name) {
+				h.tape.Learned(text)
+				value = "***"
+			}
+			out[h.tape.Hidden(name)] = h.without(value)
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i, value := range v {
+			out[i] = h.without(value)
+		}
+		return out
+	case string:
+		return h.tape.Hidden(v)
+	case nil, bool:
+		return v
+	}
+	if text := fmt.Sprint(v); h.tape.Hidden(text) != text {
+		return "***"
+	}
+	return v
 }
 
 // describe is the command without secrets. The variables whose names say that they are secret are left out.

@@ -69,10 +69,16 @@ func describe(req *http.Request, tape *action.Tape) (r *recording, whole string,
 		return nil, "", err
 	}
 	defer in.Close()
-	content, err := io.ReadAll(io.LimitReader(in, maxRecorded))
+	content, err := io.ReadAll(io.LimitReader(in, maxRecorded+1))
+	if err == nil && len(content) > maxRecorded {
+		err = &Failure{Kind: KindLimit, Phase: "body", Err: &stepwell.Error{Code: stepwell.CodeLimit, Message: "the request is too large to be recorded"}}
+	}
+	if err != nil {
+		return nil, "", err
+	}
 	whole = tape.Hidden(x.redact.Text(string(content)))
-	r.Request.Body = withoutMembers(whole, req.Header.Get("Content-Type"), tape)
-	return r, whole, err
+	r.Request.Body = withoutMembers(whole, req.Header.Get("Content-Type"), tape, SecretName)
+	return r, whole, nil
 }
 
 func hideAll(tape *action.Tape, header map[string]string) map[string]string {
@@ -82,14 +88,14 @@ func hideAll(tape *action.Tape, header map[string]string) map[string]string {
 	return header
 }
 
-// withoutMembers hides the members of a JSON object, or the fields of a form, whose names say that they are secret. Any other body is
+// withoutMembers hides the members of a JSON object or of those in a list, or the fields of a form, whose names say that they are secret. Any other body is
 // as it was.
-func withoutMembers(body, kind string, tape *action.Tape) string {
+func withoutMembers(body, kind string, tape *action.Tape, secret func(name string) bool) string {
 	if strings.HasPrefix(kind, "application/x-www-form-urlencoded") {
 		parts := strings.Split(body, "&")
 		for i, part := range parts {
 			name, value, _ := strings.Cut(part, "=")
-			if plain, err := url.QueryUnescape(name); err == nil && SecretName(plain) && value != "" {
+			if plain, err := url.QueryUnescape(name); err == nil && secret(plain) && value != "" {
 				if value, err = url.QueryUnescape(value); err == nil {
 					tape.Learned(value)
 				}
@@ -98,11 +104,11 @@ func withoutMembers(body, kind string, tape *action.Tape) string {
 		}
 		return strings.Join(parts, "&")
 	}
-	if !strings.HasPrefix(strings.TrimSpace(body), "{") {
+	if start := strings.TrimSpace(body); !strings.HasPrefix(start, "{") && !strings.HasPrefix(start, "[") {
 		return body
 	}
 	v, err := expr.Decode([]byte(body))
-	if err != nil || !hideMembers(v, tape, 0) {
+	if err != nil || !hideMembers(v, tape, secret, 0) {
 		return body
 	}
 	raw, err := expr.Marshal(v)
@@ -112,24 +118,33 @@ func withoutMembers(body, kind string, tape *action.Tape) string {
 	return string(raw)
 }
 
-// hideMembers reports whether it has changed a value.
-func hideMembers(v any, tape *action.Tape, depth int) (changed bool) {
+// secretAnswer is SecretName for what a service answers: where its next page is, is none.
+func secretAnswer(name string) bool {
+	low := strings.ToLower(name)
+	return SecretName(name) && !strings.Contains(low, "next") && !strings.Contains(low, "page") && !strings.Contains(low, "continuation") && !strings.Contains(low, "cursor")
+}
+
+// hideMembers reports whether it has changed a value. What is below "links" is passed by: of an answer these are the requests for other
+// pages.
+func hideMembers(v any, tape *action.Tape, secret func(name string) bool, depth int) (changed bool) {
 	if depth > 100 {
 		return false
 	}
 	switch v := v.(type) {
 	case map[string]any:
 		for name, value := range v {
-			if text, ok := value.(string); ok && text != "" && text != Hidden && SecretName(name) {
+			if text, ok := value.(string); ok && text != "" && text != Hidden && secret(name) {
 				tape.Learned(text)
 				v[name], changed = Hidden, true
 				continue
 			}
-			changed = hideMembers(value, tape, depth+1) || changed
+			if name != "links" {
+				changed = hideMembers(value, tape, secret, depth+1) || changed
+			}
 		}
 	case []any:
 		for _, value := range v {
-			changed = hideMembers(value, tape, depth+1) || changed
+			changed = hideMembers(value, tape, secret, depth+1) || changed
 		}
 	}
 	return changed
@@ -171,7 +186,7 @@ func (t *recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	r.At = time.Now().UTC().Truncate(time.Second)
 	r.Response.Status, r.Response.Header = resp.StatusCode, hideAll(t.Tape, x.redact.Header(resp.Header))
-	if shown := t.Hidden(x.redact.Text(string(content))); utf8.ValidString(shown) {
+	if shown := withoutMembers(t.Hidden(x.redact.Text(string(content))), resp.Header.Get("Content-Type"), t.Tape, secretAnswer); utf8.ValidString(shown) {
 		r.Response.Text = shown
 	} else {
 		r.Response.Base64 = base64.StdEncoding.EncodeToString([]byte(shown))

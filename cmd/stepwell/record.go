@@ -106,6 +106,11 @@ func (p *program) record(f *runFlags, file string) (t *taping, done func(), err 
 		return nil, nil, stepwell.Invalid("leave one of them out", "an execution is recorded from its beginning, in this process: not with --resume or --server")
 	}
 	done = func() {}
+	for _, dir := range []string{f.recordHTTP, f.record} { // before anything runs
+		if info, err := os.Stat(dir); dir != "" && err == nil && !info.IsDir() {
+			return nil, nil, stepwell.Invalid("name a folder, which need not be there", "%s is a file: nothing can be recorded in it", dir)
+		}
+	}
 	switch {
 	case f.replayHTTP != "":
 		names, err := recordingsIn(f.replayHTTP)
@@ -274,6 +279,12 @@ func (t *taping) without(v any, name string, changed *bool) any {
 		for key := range v {
 			v[key] = t.without(v[key], key, changed)
 		}
+	case nil, bool:
+	default: // a number
+		if text := fmt.Sprint(v); t.hide(text) != text {
+			*changed = true
+			return "***"
+		}
 	}
 	return v
 }
@@ -361,7 +372,7 @@ func recordedAt(path string) (time.Time, error) {
 		At time.Time `json:"recorded_at"`
 	}
 	if err := json.Unmarshal(raw, &r); err != nil {
-		return time.Time{}, fmt.Errorf("%s: %w", filepath.Base(path), err)
+		return time.Time{}, stepwell.Invalid("delete it, or record it anew: stepwell run FILE --record-http "+filepath.Dir(path), "%s is no recording: %v", filepath.Base(path), err)
 	}
 	if !r.At.IsZero() {
 		return r.At, nil

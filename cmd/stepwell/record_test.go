@@ -89,6 +89,29 @@ func (r *recorderRig) texts(dir string) map[string]string {
 	return out
 }
 
+// TestRecordedNumbers: a secret that is a number is hidden, in what a command is given and in what it gives, and the step ends as it did.
+func TestRecordedNumbers(t *testing.T) {
+	t.Parallel()
+	r := newRecorderRig(t)
+	r.write("n.yaml", `name: n
+parameters: [{name: pin, type: integer, secret: true}]
+steps: [{id: c, action: util.exec, params: {command: 'echo "{\"pin\": $PIN}" > "$STEPWELL_OUTPUT"', env: {PIN: "{{ params.pin }}"}}}]
+`)
+	for _, flag := range []string{"--record-http", "--replay-http"} {
+		r.must(0, "run", "n.yaml", "-p", "pin=84736251", flag, "rec")
+		for name, text := range r.texts("rec") {
+			if strings.Contains(text, "84736251") {
+				t.Errorf("%s holds the number:\n%s", name, text)
+			}
+		}
+	}
+	if len(r.texts("rec")) != 1 {
+		t.Errorf("%d recordings", len(r.texts("rec")))
+	}
+	r.write("file", "")
+	r.must(2, "run", "n.yaml", "-p", "pin=84736251", "--record-http", "file")
+}
+
 // TestRecordingsHaveNoSecrets plants ten secrets, each where it could get into a recording in another form, and finds none of them in any
 // file; with the server gone, what was recorded plays again.
 func TestRecordingsHaveNoSecrets(t *testing.T) {
@@ -112,7 +135,7 @@ func TestRecordingsHaveNoSecrets(t *testing.T) {
 			fmt.Fprintf(w, `{"came": %q}`, req.URL.Query().Get("access_token"))
 		case "/login":
 			http.SetCookie(w, &http.Cookie{Name: "session", Value: cookie})
-			fmt.Fprintf(w, `{"token": %q}`, planted[8])
+			fmt.Fprintf(w, `{"token": %q, "deep": [{"refresh_token": "never-used-later-0816"}], "next_token": "page-2"}`, planted[8])
 		case "/fails":
 			w.WriteHeader(http.StatusTeapot)
 			fmt.Fprintf(w, "no: %s is wrong", planted[6])
@@ -137,14 +160,20 @@ steps:
   - {id: login, action: util.http, depends_on: [moved], params: {url: "%[1]s/login"}}
   - {id: uses, action: util.http, depends_on: [login], params: {url: "%[1]s/uses", headers: {Authorization: "Bearer {{ steps.login.outputs.body.token }}"}}}
   - {id: fails, action: util.http, depends_on: [login], on_failure: continue, retry: {max_attempts: 1}, params: {url: "%[1]s/fails"}}
+  - {id: list, action: util.http, depends_on: [login], params: {url: "%[1]s/list", method: POST, json: [{password: in-a-list-0817}]}}
   - {id: says, action: util.exec, depends_on: [login], params: {command: 'echo "$V" && echo "$OTHER"', env: {V: "{{ secrets.stdout }}", OTHER: fine}}}
   - {id: breaks, action: util.exec, depends_on: [login], on_failure: continue, retry: {max_attempts: 1}, params: {command: 'echo "$API_TOKEN is wrong" >&2; exit 4', env: {API_TOKEN: "literal-token-4711"}}}
 `, server.URL))
 	out := r.must(3, "run", "flow.yaml", "-p", "pin="+planted[10], "--record-http", "rec", "--record", "tests")
-	if !strings.Contains(out, "recorded 9 requests and commands in rec") && !strings.Contains(out, "recorded 8 requests and commands in rec") {
+	if !strings.Contains(out, "recorded 10 requests and commands in rec") && !strings.Contains(out, "recorded 9 requests and commands in rec") {
 		t.Errorf("it says %s", out)
 	}
-	looked := append([]string{cookie, "literal-password", "literal-token-4711"}, planted...)
+	for _, text := range r.texts("rec") {
+		if strings.Contains(text, "next_token") && !strings.Contains(text, "page-2") {
+			t.Errorf("where the next page is, is no secret:\n%s", text)
+		}
+	}
+	looked := append([]string{cookie, "never-used-later-0816", "in-a-list-0817", "literal-password", "literal-token-4711"}, planted...)
 	for _, dir := range []string{"rec", "tests"} {
 		for name, text := range r.texts(dir) {
 			for i, secret := range looked {
@@ -161,7 +190,7 @@ steps:
 	r.must(3, "run", "flow.yaml", "-p", "pin="+planted[10], "--replay-http", "rec")
 	r.write("flow.test.yaml", `params: {pin: "another pin"}
 secrets: {plain: another-1, base64: another-2, percent: another-3, redirect: another-4, query: "another&5", body: another-6, error: another-7, stdout: another-8, unused: another-9, header: another-10}
-real: [echo, moved, login, uses, fails, says, breaks]
+real: [echo, moved, login, uses, fails, list, says, breaks]
 tests:
   - name: as recorded
     expect: {status: completed_with_failures, steps: {echo: completed, moved: completed, uses: completed, fails: failed, says: completed, breaks: failed}}
