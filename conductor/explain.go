@@ -120,7 +120,7 @@ func (c *Conductor) heldByKey(ctx context.Context, l *live, other engine.Reason)
 	}
 	n, oldest, err := c.o.Slots.Holders(ctx, key)
 	if limit := l.limit(); err == nil && n >= limit {
-		other = engine.Reason{Code: "held_by_concurrency", Message: fmt.Sprintf("%d executions with the concurrency key %q run, of at most %d; the oldest is %s", n, key, limit, cmp.Or(oldest, "none"))}
+		other = engine.Reason{Code: "held_by_concurrency", Message: fmt.Sprintf("waits for execution %s: the concurrency key %q has %d of at most %d", cmp.Or(oldest, "(unknown)"), key, n, limit)}
 	}
 	return other, err
 }

@@ -60,7 +60,7 @@ func TestSlotsOfTwoProcesses(t *testing.T) {
 	low, high := two.start(gated(t, two, byKey), 0, nil), two.start(gated(t, two, byKey), 5, nil)
 	two.status(low, stepwell.ExecutionPending)
 	two.status(high, stepwell.ExecutionPending)
-	want := "1 executions with the concurrency key \"k\" run, of at most 1; the oldest is " + first
+	want := "waits for execution " + first + ": the concurrency key \"k\" has 1 of at most 1"
 	two.until("both wait for the key", func() bool {
 		why, err := two.Why(t.Context(), high, "")
 		return err == nil && why[len(why)-1].Code == "held_by_concurrency" && why[len(why)-1].Message == want

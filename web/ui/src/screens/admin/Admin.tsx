@@ -1,6 +1,6 @@
 import type { ComponentType } from "react"
 import { Link } from "wouter"
-import { useRefusal } from "../../me"
+import { useMe, useRefusal } from "../../me"
 import { Button } from "../../parts/Button"
 import { Audit } from "./Audit"
 import { Clusters } from "./Clusters"
@@ -20,6 +20,7 @@ const parts: { tab: string; title: string; needs?: string; Part: ComponentType }
 ]
 
 export default function Admin({ params }: { params: Record<string, string | undefined> }) {
+  const me = useMe()
   const refusal = useRefusal("admin")
   const here = parts.find((p) => p.tab === params.tab) ?? parts[0]!
   return (
@@ -28,7 +29,9 @@ export default function Admin({ params }: { params: Record<string, string | unde
       <nav className="tabs" aria-label="Parts of administration" style={{ flex: "none" }}>
         {parts.map((p) => <Link key={p.tab} href={p === parts[0] ? "/admin" : `/admin/${p.tab}`} aria-current={p === here ? "page" : undefined}>{p.title}</Link>)}
       </nav>
-      {here.needs && refusal
+      {here.needs && !me.data && !me.error
+        ? null // who asks is not known yet
+        : here.needs && refusal
         ? <div className="empty"><h2>Only admins see this</h2><p>{refusal}.</p><div className="actions"><Button refused={refusal}>{here.needs}</Button></div></div>
         : <here.Part />}
     </div>

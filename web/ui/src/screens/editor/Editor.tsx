@@ -192,7 +192,7 @@ function Workbench({ id, opened }: { id: string | undefined; opened: Opened }) {
         {dirty && <span className="quiet">not saved</span>}
         {opened.recovered && dirty && <Button kind="bare" onClick={() => pane.current?.replace(stored.base || blank)} title="The text is the one that was not saved here">Drop what was recovered</Button>}
         <span className="grow" />
-        <span role="status" className={errors > 0 ? "editor-errors" : "quiet"}>{unplanned ? unplanned.message : plan ? `${errors} errors, ${warnings} warnings` : "reading"}{stale ? " · the graph is of before" : ""}</span>
+        <span role="status" className={errors > 0 ? "editor-errors" : "quiet"}>{unplanned ? unplanned.message : plan ? `${errors} ${errors === 1 ? "error" : "errors"}, ${warnings} ${warnings === 1 ? "warning" : "warnings"}` : "reading"}{stale ? " · the graph is of before" : ""}</span>
         {plan?.estimate?.seconds != null && <span className="quiet">about {Math.round(plan.estimate.seconds)} s</span>}
         <span role="group" aria-label="View" className="row">
           {(["graph", "both", "text"] as const).map((v) => <Button key={v} aria-pressed={v === view} onClick={() => setSearch({ view: v })}>{v}</Button>)}

@@ -34,7 +34,8 @@ export function Ruler({ view, width, gaps, onBrush }: { view: View; width: numbe
     const x = placeOf(gaps, t)
     if (x > to) break
     const px = (x - view.x) * view.sx
-    if (marks.length === 0 || px - marks.at(-1)!.x >= 70) marks.push({ x: px, text: formatDuration(t / 1000) })
+    const folded = gaps.some((g) => x > g.x && x < g.x + g.width)
+    if (!folded && px < width - 48 && (marks.length === 0 || px - marks.at(-1)!.x >= 70)) marks.push({ x: px, text: every < 1000 && t < 60_000 ? `${(t / 1000).toFixed(every < 10 ? 3 : every < 100 ? 2 : 1)} s` : formatDuration(t / 1000) })
   }
   return (
     <div className="x-ruler" aria-hidden="true" onPointerDown={down} onPointerMove={move} onPointerUp={up} onPointerCancel={up}>

@@ -1,5 +1,5 @@
 // The attempts of an execution as columns: asked for while something shows them, and again when steps have changed.
-import { useEffect, useRef, useState } from "react"
+import { useEffect, useMemo, useRef, useState } from "react"
 import { Problem } from "../../api/client"
 import type { Desk } from "../../field/desk"
 import type { Tries } from "../../field/tries"
@@ -55,7 +55,7 @@ export function useTries(id: string, field: FieldState, wanted: boolean): { trie
     clearTimeout(held.current.timer)
     held.current.desk = undefined
   }, [id])
-  return state.desk === desk ? state : { problem: state.problem }
+  return useMemo(() => (state.desk === desk ? state : { problem: state.problem }), [state, desk])
 }
 
 async function fetchTries(id: string, etag: string): Promise<{ tables: ArrayBuffer[]; etag: string } | undefined> {

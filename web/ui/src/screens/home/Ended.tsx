@@ -23,15 +23,17 @@ function Body({ of: s }: { of: Schemas["ExecutionStats"] }) {
   if (all.ended === 0) return <p className="body quiet">No execution has ended in this time.</p>
   return (
     <div className="body">
-      <p><b>{share(all.completed, all.ended)}</b> of {formatCount(all.ended)} completed, {formatCount(all.bad)} failed or ran out of time{all.cost > 0 ? <>, cost {all.cost.toFixed(2)}</> : null}.{!s.complete && " There are more counts than are read here."}</p>
+      <p><b>{share(all.completed, all.ended)}</b> of {formatCount(all.ended)} completed{withFailures(all)}, {formatCount(all.bad)} failed or ran out of time{all.cost > 0 ? <>, cost {all.cost.toFixed(2)}</> : null}.{!s.complete && " There are more counts than are read here."}</p>
       <div className="ended">
-        <Bars name="Completed, and not" days={list} top={Math.max(...list.map((d) => d.ended))} parts={(d) => [["--state-completed", d.completed], ["--state-grey", d.ended - d.completed - d.bad], ["--state-failed", d.bad]]} say={(d) => (d.ended ? `${share(d.completed, d.ended)} of ${formatCount(d.ended)} completed, ${formatCount(d.bad)} failed` : "none")} />
+        <Bars name="Completed, and not" days={list} top={Math.max(...list.map((d) => d.ended))} parts={(d) => [["--state-completed", d.completed], ["--state-grey", d.ended - d.completed - d.bad], ["--state-failed", d.bad]]} say={(d) => (d.ended ? `${share(d.completed, d.ended)} of ${formatCount(d.ended)} completed${withFailures(d)}, ${formatCount(d.bad)} failed` : "none")} />
         <Bars name="Failed or out of time" days={list} top={Math.max(...list.map((d) => d.bad))} parts={(d) => [["--state-failed", d.bad]]} say={(d) => formatCount(d.bad)} />
         <Bars name="95 % took at most" days={list} top={Math.max(...list.map((d) => d.p95 ?? 0))} parts={(d) => [["--accent", d.p95 ?? 0]]} say={(d) => (d.p95 === undefined ? "none completed" : formatDuration(d.p95))} />
       </div>
     </div>
   )
 }
+
+const withFailures = (d: { withFailures: number }) => (d.withFailures > 0 ? ` (${formatCount(d.withFailures)} with failures)` : "")
 
 const share = (n: number, of: number) => `${((100 * n) / Math.max(1, of)).toFixed(n === of ? 0 : 1)} %`
 

@@ -53,7 +53,7 @@ function Counts({ of: { executions: x, workflows: w, scheduler: s } }: { of: Met
       {tile("/executions?status=running", formatCount(x.running), <><StateMark state="running" /> running</>)}
       {tile("/approvals", waiting ?? "–", <><StateMark state="waiting" /> to decide</>)}
       {tile("/executions?range=24h&status=failed,timed_out", formatCount(x.failed_24h), <><StateMark state="failed" /> failed in 24 h</>)}
-      {tile("/executions?range=24h&status=completed", formatCount(x.completed_24h), <><StateMark state="completed" /> completed in 24 h</>)}
+      {tile("/executions?range=24h&status=completed,completed_with_failures", formatCount(x.completed_24h), <><StateMark state="completed" /> completed in 24 h</>)}
       {tile(undefined, `${(w.success_rate <= 1 ? w.success_rate * 100 : w.success_rate).toFixed(1)} %`, "succeed")}
       {tile(undefined, formatDuration(w.avg_duration_ms / 1000), "on average")}
       {tile("/schedules", formatCount(s.active_jobs), "active schedules")}

@@ -2,7 +2,7 @@
 
 interface Bucket { from: string | null; ended: number; completed: number; completed_with_failures: number; failed: number; timed_out: number; cost?: string; p95_seconds?: number }
 
-export interface Day { day: string; ended: number; completed: number; bad: number; p95?: number }
+export interface Day { day: string; ended: number; completed: number; withFailures: number; bad: number; p95?: number }
 
 /** daysOf has a day for each of the range, also where nothing ended. */
 export function daysOf(s: { from: string | null; to: string | null; buckets: Bucket[] }): Day[] {
@@ -16,12 +16,13 @@ export function daysOf(s: { from: string | null; to: string | null; buckets: Buc
   return out
 }
 
-/** sumOf adds up: completed are those with failed items too. */
-export function sumOf(buckets: Bucket[]): { ended: number; completed: number; bad: number; cost: number } {
-  const sum = { ended: 0, completed: 0, bad: 0, cost: 0 }
+/** sumOf adds up: completed are those with failures too. */
+export function sumOf(buckets: Bucket[]): { ended: number; completed: number; withFailures: number; bad: number; cost: number } {
+  const sum = { ended: 0, completed: 0, withFailures: 0, bad: 0, cost: 0 }
   for (const b of buckets) {
     sum.ended += b.ended
     sum.completed += b.completed + b.completed_with_failures
+    sum.withFailures += b.completed_with_failures
     sum.bad += b.failed + b.timed_out
     sum.cost += Number(b.cost ?? 0)
   }
