@@ -77,7 +77,7 @@ test("problems are shown while typing, and the last good graph while the text do
   await text.click()
   await o.page.keyboard.press("Control+End")
   await o.page.keyboard.type("  - id: x\n  action: util.lgo\n")
-  await o.page.getByText(/[1-9]\d* errors/).waitFor()
+  await o.page.getByText(/[1-9]\d* errors?/).waitFor()
   await o.page.keyboard.press("Control+End")
   await o.page.keyboard.type("steps: [")
   await o.page.getByText("the graph is of before").waitFor()

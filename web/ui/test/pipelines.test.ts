@@ -63,7 +63,7 @@ test("a pipeline is stored, gets a version, is archived and deleted; what is wro
     await o.page.getByRole("dialog").getByRole("button", { name: "Save" }).click()
   }
   await write("name: fresh\nsteps:\n  - id: a\n    action: util.nosuch\n")
-  await o.page.getByText("1 errors").waitFor()
+  await o.page.getByText("1 error,").waitFor()
   await write("name: fresh\nsteps:\n  - id: a\n    action: util.noop\n")
   await o.page.getByText("0 errors").waitFor()
   await save()

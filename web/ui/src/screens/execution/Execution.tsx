@@ -163,6 +163,19 @@ function usePageState(x: Schemas["ExecutionDetail"], tab: string): { page: PageS
   return { page, chosen: useMemo(() => ({ index, attempt }), [index, attempt]), step }
 }
 
+const patience = 1000 // ms for the panel of a step that has just been chosen
+
+function toWhy(until: number) {
+  const why = document.querySelector<HTMLElement>(".x-why")
+  if (!why) {
+    if (performance.now() < until) requestAnimationFrame(() => toWhy(until))
+    return
+  }
+  why.closest("details")?.setAttribute("open", "")
+  why.setAttribute("tabindex", "-1")
+  why.focus()
+}
+
 const soon = 200 // ms after which the page is at rest
 
 function usePageKeys(page: PageState, index: number, step: string | undefined) {
@@ -212,12 +225,7 @@ function usePageKeys(page: PageState, index: number, step: string | undefined) {
       goTo(now === "table" ? (before.current as Tab) : "table", { z: undefined })
     } },
     { keys: "l", does: "Log of the step, or of all", act: () => (step === undefined ? goTo("log") : setSearch({ side: "log" })) },
-    { keys: "w", does: "Why", act: () => {
-      const why = document.querySelector<HTMLElement>(".x-why")
-      why?.closest("details")?.setAttribute("open", "")
-      why?.setAttribute("tabindex", "-1")
-      why?.focus()
-    } },
+    { keys: "w", does: "Why", act: () => toWhy(performance.now() + patience) },
     { keys: "Escape", does: "Close the step, or the filter", act: () => (step !== undefined ? select(undefined) : selection.text ? setSearch(selectText(undefined)) : undefined) },
     ...(["graph", "waterfall", "fan", "table", "events"] as const).map((tab, i) => ({ keys: String(i + 1), does: `Show ${tab}`, act: () => goTo(tab, { z: undefined }) })),
   ])
