@@ -38,7 +38,7 @@ func TestAssumptions(t *testing.T) {
 		}
 	})
 	for _, verb := range []Verb{VerbRestart, VerbRetry, VerbFail, VerbComplete, VerbSkip, VerbLose, VerbCancel, VerbPause, VerbResume} {
-		if told[verb] == 0 {
+		if told[verb] == 0 && !testing.Short() { // 20 histories may lack one
 			t.Errorf("%s was never assumed", verb)
 		}
 	}
