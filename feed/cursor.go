@@ -40,6 +40,9 @@ func (c Cursor) after() int64 {
 	return c.Version
 }
 
+// reaches reports whether everything up to another place has been sent, and perhaps more. Other is not within a version.
+func (c Cursor) reaches(other Cursor) bool { return c.after() >= other.Version && c.Log >= other.Log }
+
 // ParseCursor reads String's form; CodeInvalid for anything else.
 func ParseCursor(text string) (Cursor, error) {
 	rest, ended := strings.CutSuffix(text, "-end")

@@ -112,16 +112,16 @@ func (s span) merge(progress *estimate.Progress) ([]*page, Cursor) {
 	return m.pages, m.now
 }
 
-// reach moves to the bound: nothing before it makes a message.
+// reach moves to the bound, never back: nothing before it makes a message.
 func (m *merger) reach() {
 	if m.bound == nil {
 		return
 	}
-	if m.i == len(m.events) && !m.moreEvents {
+	if m.i == len(m.events) && !m.moreEvents && m.now.Version <= m.bound.Version {
 		m.now.Version, m.now.Within = m.bound.Version, m.bound.Within
 	}
 	if m.j == len(m.lines) && !m.moreLines {
-		m.now.Log = m.bound.Log
+		m.now.Log = max(m.now.Log, m.bound.Log)
 	}
 }
 

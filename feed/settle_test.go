@@ -1,10 +1,13 @@
 package feed_test
 
 import (
+	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/stepwell/stepwell/engine"
 	"github.com/stepwell/stepwell/feed"
 	"github.com/stepwell/stepwell/feed/feedtest"
 )
@@ -86,6 +89,66 @@ func TestLateLineBeforeComplete(t *testing.T) {
 		check(t, w, x, all(t, s))
 		if took := time.Since(began); took != 0 {
 			t.Errorf("the end was told after %v", took)
+		}
+	})
+}
+
+// slowRead is a store whose next read of events waits, once it is told to.
+type slowRead struct {
+	feed.Store
+	slow atomic.Bool
+	wait chan struct{}
+}
+
+func (s *slowRead) Events(ctx context.Context, execution, after int64, limit int) ([]engine.HistoryEvent, error) {
+	if s.slow.CompareAndSwap(true, false) {
+		<-s.wait
+	}
+	return s.Store.Events(ctx, execution, after, limit)
+}
+
+// TestReadThatOutlivesItsReaders: what was read for a client that has left meanwhile, and leads further than the next client's
+// stream has got to, is told to that one once.
+func TestReadThatOutlivesItsReaders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := feedtest.Open(t)
+		s := &slowRead{Store: w.Store, wait: make(chan struct{})}
+		h := start(t, feed.Options{Store: s})
+		x := w.BeginNow(3)
+		s.slow.Store(true)
+		first := subscribe(t, h.Hub, x.ID, feed.Latest, feed.Filter{})
+		since := first.Cursor().String()
+		synctest.Wait() // the read waits
+		first.Close()
+		x.Complete(1)
+		second := subscribe(t, h.Hub, x.ID, since, feed.Filter{})
+		var got []wire
+		next := func() {
+			messages, err := second.Next(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range messages {
+				got = append(got, decode(t, m))
+			}
+		}
+		next() // the snapshot
+		synctest.Wait()
+		x.Lines(2)
+		close(s.wait)
+		synctest.Wait()
+		next()
+		go func() {
+			time.Sleep(time.Second)
+			h.Lines([]int64{x.No})
+			time.Sleep(time.Second)
+			x.Lines(1)
+			x.End()
+			h.Notify(x.No, true)
+		}()
+		got = append(got, all(t, second)...)
+		if lines, statuses := told(t, got); len(lines) != 3 || len(statuses) != 8 {
+			t.Errorf("told %v and %v", lines, statuses)
 		}
 	})
 }

@@ -184,6 +184,10 @@ func (s *Subscription) nextPage(ctx context.Context) ([]Message, <-chan struct{}
 		s.noted = t.notes.shown
 		return notes, t.changed, nil
 	}
+	if s.at.reaches(head) { // a page of a topic that went before this one led further: this one will get there
+		defer t.mu.Unlock()
+		return nil, t.changed, nil
+	}
 	t.mu.Unlock()
 	p, err := s.hub.pages.get(ctx, place{t.no, s.at}, func() ([]*page, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTime) // others may wait for it
