@@ -54,9 +54,9 @@ func (s *server) searchLogs(ctx context.Context, x *store.Execution, in *ListLog
 		p.f.Level = ""
 	}
 	began := time.Now()
-	enough := func() bool {
+	enough := func() bool { // not before the lines behind a hit: the next request does not know that they are wanted
 		took := time.Since(began)
-		return took > searchTime || w.hits > 0 && took > searchFirst
+		return w.trail == 0 && (took > searchTime || w.hits > 0 && took > searchFirst) || took > 2*searchTime
 	}
 	for {
 		// Most lines of a search without lines around its hits have nothing to do with it: what they say is read first.

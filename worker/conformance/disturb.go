@@ -175,11 +175,19 @@ func late(r *rig) {
 
 func restart(r *rig) {
 	id := r.begin(quick, "{id: after, action: conformance.echo, depends_on: [q], params: {value: 1}}")
+	r.front.setHook(func(call string, body []byte, next func() (int, []byte)) (int, []byte) {
+		if !reports(call, body, id) {
+			return next()
+		}
+		return 0, nil
+	})
 	held := r.held(id)
+	r.until("an outcome", func() bool { return r.front.count(r.front.outcomes, held) > 0 }) // only now has the worker the step for certain
 	r.front.cut()
 	r.must(r.node.stop())
-	_ = action.Pause(r.ctx, 600*time.Millisecond) // the step ends meanwhile
+	_ = action.Pause(r.ctx, 600*time.Millisecond) // it is offered in vain meanwhile
 	r.must(r.startNode())
+	r.front.setHook(nil)
 	r.front.down.Store(false)
 	x := r.end(id, stepwell.ExecutionCompleted)
 	if given := r.front.count(r.front.given, held); given != 1 || x.steps["q"].Attempt != 1 {
