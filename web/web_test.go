@@ -177,8 +177,8 @@ func TestPageNamesItsFiles(t *testing.T) {
 	}
 }
 
-// npm runs a script of the pages with what web/build installs. Without node it is skipped with one line; with CI=true it fails.
-func npm(t *testing.T, env []string, args ...string) {
+// install installs what web/build does. Without node the test is skipped with one line; with CI=true it fails.
+func install(t *testing.T) {
 	t.Helper()
 	for _, program := range []string{"node", "npm"} {
 		if _, err := exec.LookPath(program); err != nil {
@@ -191,15 +191,21 @@ func npm(t *testing.T, env []string, args ...string) {
 	}
 	mark := filepath.Join("ui", "node_modules", ".installed")
 	if have, err := os.ReadFile(mark); err != nil || string(have) != string(lock) {
-		install := exec.Command("npm", "ci", "--ignore-scripts")
-		install.Dir = "ui"
-		if out, err := install.CombinedOutput(); err != nil {
+		ci := exec.Command("npm", "ci", "--ignore-scripts")
+		ci.Dir = "ui"
+		if out, err := ci.CombinedOutput(); err != nil {
 			missing(t, "npm ci: "+err.Error()+"\n"+string(out))
 		}
 		if err := os.WriteFile(mark, lock, 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
+}
+
+// npm runs a script of the pages, installed before.
+func npm(t *testing.T, env []string, args ...string) {
+	t.Helper()
+	install(t)
 	cmd := exec.Command("npm", append([]string{"run", "--silent"}, args...)...)
 	cmd.Dir, cmd.Env = "ui", append(os.Environ(), env...)
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -216,13 +222,12 @@ func missing(t *testing.T, why string) {
 }
 
 func TestPages(t *testing.T) {
-	npm(t, nil, "check")
 	npm(t, nil, "test")
 }
 
-// TestBuild builds the pages again: the committed ones are byte for byte of their sources.
+// TestBuild checks the types, which web/build does, and builds the pages again: the committed ones are byte for byte of their sources.
 func TestBuild(t *testing.T) {
-	npm(t, nil, "check") // installs
+	install(t)
 	dir := t.TempDir()
 	build := exec.Command("./build")
 	build.Env = append(os.Environ(), "UI_DIST="+dir)
