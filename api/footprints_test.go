@@ -136,6 +136,7 @@ func TestFootprintItemInS3(t *testing.T) {
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
 	r := newRig(t)
 	dir := t.TempDir()
+	t.Chdir(dir) // the copy writes its failures and summary where the server runs
 	in := filepath.Join(dir, "in.ndjson")
 	good(t, os.WriteFile(in, []byte(`{"id":"a","collection":"c","n":1,"bbox":[1,2,3,4]}`+"\n"+`{"id":"b","collection":"c","n":"text","bbox":[1,2,3,4]}`+"\n"), 0o600))
 	copied := r.finished("name: up\nsteps:\n  - {id: read, module: stream.read, config: {path: " + in + "}}\n  - {id: write, module: stream.write, depends_on: [read], config: {path: s3://data/in.ndjson}}\n")
