@@ -20,6 +20,7 @@ type Pipeline struct {
 	Name       string
 	Hash       [32]byte
 	Parameters []definition.Parameter
+	params     *definition.Params // Parameters, made ready
 	plan       *plan.Plan
 	report     string // the step under finally that was added for streams, "": none
 }
@@ -142,7 +143,8 @@ func (c *Conductor) compile(d *definition.Definition, hash [32]byte) (*Pipeline,
 	if err != nil {
 		return nil, err
 	}
-	p := &Pipeline{Name: d.Name, Hash: hash, Parameters: d.Parameters, plan: compiled, report: definition.AddedReport(d)}
+	p := &Pipeline{Name: d.Name, Hash: hash, Parameters: d.Parameters, plan: compiled,
+		params: definition.NewParams(&definition.Definition{Name: d.Name, Parameters: d.Parameters}), report: definition.AddedReport(d)}
 	c.o.Compiled.add(p)
 	return p, nil
 }

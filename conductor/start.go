@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	"github.com/stepwell/stepwell"
-	"github.com/stepwell/stepwell/definition"
 	"github.com/stepwell/stepwell/engine"
 	"github.com/stepwell/stepwell/expr"
 	"github.com/stepwell/stepwell/plan"
@@ -127,8 +126,7 @@ func (c *Conductor) newLive(ctx context.Context, req *Request) (*live, json.RawM
 
 // checkParams checks the parameters of a request and fills in defaults.
 func (c *Conductor) checkParams(id string, req *Request) (map[string]any, error) {
-	given := definition.Definition{Name: req.Pipeline.Name, Parameters: req.Pipeline.Parameters}
-	params, problems := definition.CheckParams(&given, req.Params)
+	params, problems := req.Pipeline.params.Check(req.Params)
 	if problems.Err() != nil {
 		c.hideProblems(id, req.Pipeline, req.Params, problems)
 		return nil, &stepwell.Error{Code: stepwell.CodeInvalid, Message: "parameters", Err: problems.Err()}

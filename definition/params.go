@@ -30,6 +30,9 @@ const maxSuggested = 20
 
 // extra are given parameters that are not declared.
 func (d *Definition) extra(given map[string]any) []spec.Mismatch {
+	if len(given) == 0 {
+		return nil
+	}
 	declared := make([]string, len(d.Parameters))
 	known := make(map[string]bool, len(d.Parameters))
 	for i := range d.Parameters {
@@ -58,18 +61,38 @@ func (d *Definition) extra(given map[string]any) []spec.Mismatch {
 // gives them completed with the defaults. Missing ones and wrong types are errors, undeclared ones are
 // kept with a warning. The map given is not changed.
 func CheckParams(d *Definition, given map[string]any) (map[string]any, Problems) {
-	r := &spec.Report{}
-	checker, err := spec.Compile(d.fields(), true)
-	if err != nil {
-		r.Fail(d.Pos, "parameters", "the parameters are declared wrongly: "+err.Error(), "")
+	return NewParams(d).Check(given)
+}
+
+// Params are a pipeline's declared parameters, made ready to check those of many executions. They never change, and may be used by
+// many goroutines.
+type Params struct {
+	declared *Definition
+	checker  *spec.Checker
+	err      error // why there is no checker
+}
+
+// NewParams makes the parameters of a definition ready, of which only those are read, now and later. What is wrong with the
+// declarations is found by every Check.
+func NewParams(d *Definition) *Params {
+	p := &Params{declared: d}
+	p.checker, p.err = spec.Compile(d.fields(), true)
+	return p
+}
+
+// Check is CheckParams.
+func (ps *Params) Check(given map[string]any) (map[string]any, Problems) {
+	r, d := &spec.Report{}, ps.declared
+	if ps.err != nil {
+		r.Fail(d.Pos, "parameters", "the parameters are declared wrongly: "+ps.err.Error(), "")
 		return given, r.Found
 	}
-	for _, m := range checker.Check(given) {
+	for _, m := range ps.checker.Check(given) {
 		r.Fail(Pos{}, "params."+m.Path, "parameter "+m.Message, m.Hint)
 	}
 	d.warnUndeclared(r, given)
 	complete := make(map[string]any, len(given)+len(d.Parameters))
-	for name, v := range checker.Apply(given) {
+	for name, v := range ps.checker.Apply(given) {
 		complete[name] = v
 	}
 	for i := range d.Parameters { // a default of null is a default

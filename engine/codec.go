@@ -24,6 +24,25 @@ type Batch struct {
 	Queued  []int32
 }
 
+// AppendJSON adds the progress as encoding/json writes it. Every execution's row is written with it twice at least.
+func (p Progress) AppendJSON(to []byte) ([]byte, error) {
+	if p.Usage != (stepwell.Usage{}) || p.Breached != "" || p.Percent != 0 && (p.Percent < 1e-6 || !(p.Percent < 1e21)) {
+		raw, err := json.Marshal(p)
+		return append(to, raw...), err
+	}
+	to = strconv.AppendInt(append(to, `{"total":`...), int64(p.Total), 10)
+	to = strconv.AppendInt(append(to, `,"completed":`...), int64(p.Completed), 10)
+	to = strconv.AppendInt(append(to, `,"failed":`...), int64(p.Failed), 10)
+	to = strconv.AppendInt(append(to, `,"skipped":`...), int64(p.Skipped), 10)
+	to = strconv.AppendInt(append(to, `,"cancelled":`...), int64(p.Cancelled), 10)
+	to = strconv.AppendInt(append(to, `,"running":`...), int64(p.Running), 10)
+	to = strconv.AppendFloat(append(to, `,"percentage":`...), p.Percent, 'f', -1, 64)
+	if p.Cost != 0 {
+		to = strconv.AppendInt(append(to, `,"cost_micros":`...), p.Cost, 10)
+	}
+	return append(to, '}'), nil
+}
+
 // IsRef reports whether stored outputs are a reference to a blob instead of JSON.
 func IsRef(output []byte) bool { return len(output) > 0 && output[0] == '@' }
 
@@ -88,7 +107,32 @@ func appendEvent(dst []byte, ev *Event, base int64) ([]byte, error) {
 	if ev.Kind == Running && ev.plain() {
 		return appendRunning(dst, ev, base), nil
 	}
+	if ev.Kind == Start && ev.bare() {
+		return appendStart(dst, ev, base)
+	}
 	return appendObject(dst, ev, base)
+}
+
+// bare reports whether an event says nothing but its kind, its time and what an execution begins with.
+func (ev *Event) bare() bool {
+	return ev.Begin != nil && ev.Idx == 0 && ev.Epoch == 0 && ev.Started == 0 && ev.Worker == "" && ev.saysNoMore()
+}
+
+// saysNoMore reports whether an event has none of the rarer fields, apart from Begin.
+func (ev *Event) saysNoMore() bool {
+	return ev.Cost <= 0 && ev.Usage == (stepwell.Usage{}) && ev.Failure == nil && ev.Wait == nil &&
+		len(ev.Parts) == 0 && len(ev.Spawns) == 0 && len(ev.Seeds) == 0 && ev.Reason == "" && ev.Step == "" && ev.Member == 0 && ev.After == 0 &&
+		!ev.Partial && !ev.Permanent && !ev.Defer && !ev.FailedOnly && !ev.Fine
+}
+
+// appendStart writes what appendObject would of an event that is bare: every execution has one.
+func appendStart(dst []byte, ev *Event, base int64) ([]byte, error) {
+	dst = strconv.AppendInt(append(dst, `{"k":1,"d":`...), ev.At-base, 10)
+	raw, err := json.Marshal(ev.Begin)
+	if err != nil {
+		return nil, err
+	}
+	return append(append(append(dst, `,"begin":`...), raw...), '}'), nil
 }
 
 // plain reports whether an event of an attempt that runs says nothing but that, in words that JSON writes as they are.
@@ -98,9 +142,7 @@ func (ev *Event) plain() bool {
 			return false
 		}
 	}
-	return ev.Started != 0 && ev.Worker != "" && ev.Cost <= 0 && ev.Usage == (stepwell.Usage{}) && ev.Failure == nil && ev.Wait == nil && ev.Begin == nil &&
-		len(ev.Parts) == 0 && len(ev.Spawns) == 0 && len(ev.Seeds) == 0 && ev.Reason == "" && ev.Step == "" && ev.Member == 0 && ev.After == 0 &&
-		!ev.Partial && !ev.Permanent && !ev.Defer && !ev.FailedOnly && !ev.Fine
+	return ev.Started != 0 && ev.Worker != "" && ev.Begin == nil && ev.saysNoMore()
 }
 
 // appendRunning writes what appendObject would of an event that is plain: there is one for each attempt that lasts.

@@ -163,6 +163,38 @@ func keep(b *Batch) *Batch {
 	return b
 }
 
+// A start is written as any other event would be, whatever else it says.
+func TestStartIsWrittenAlike(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		begin := &Begin{Window: rapid.IntRange(0, 3).Draw(t, "window"), Parent: rapid.SampledFrom([]string{"", "a<b"}).Draw(t, "parent"), Revision: Revision}
+		if rapid.Bool().Draw(t, "params") {
+			begin.Params = json.RawMessage(`{"a": "<&>"}`)
+		}
+		ev := Event{Kind: Start, At: rapid.Int64Range(0, 1<<50).Draw(t, "at"), Begin: begin, Idx: rapid.Int32Range(0, 1).Draw(t, "idx"),
+			Worker: rapid.SampledFrom([]string{"", "w"}).Draw(t, "worker"), Cost: rapid.Int64Range(-1, 1).Draw(t, "cost"),
+			Reason: rapid.SampledFrom([]string{"", "r"}).Draw(t, "reason")}
+		got, err := appendEvent(nil, &ev, ev.At-5)
+		want, wrong := appendObject(nil, &ev, ev.At-5)
+		if err != nil || wrong != nil || string(got) != string(want) {
+			t.Errorf("%s, %v; want %s, %v", got, err, want, wrong)
+		}
+	})
+}
+
+func TestProgressIsWrittenAlike(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(0, 1<<40)
+		p := Progress{n.Draw(t, "total"), n.Draw(t, "completed"), n.Draw(t, "failed"), n.Draw(t, "skipped"), n.Draw(t, "cancelled"), n.Draw(t, "running"),
+			rapid.OneOf(rapid.Float64Range(0, 100), rapid.Float64Range(0, 1e-5), rapid.Float64Range(-1, 1e22)).Draw(t, "percent"), rapid.Int64Range(-1, 1).Draw(t, "cost"),
+			stepwell.Usage{InputTokens: rapid.Int64Range(0, 1).Draw(t, "tokens")}, rapid.SampledFrom([]string{"", BreachedMaximum}).Draw(t, "breached")}
+		got, err := p.AppendJSON(nil)
+		want, wrong := json.Marshal(p)
+		if err != nil || wrong != nil || string(got) != string(want) {
+			t.Errorf("%s, %v; want %s, %v", got, err, want, wrong)
+		}
+	})
+}
+
 // An attempt that runs is written as any other event would be, whatever else it says.
 func TestRunningIsWrittenAlike(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -52,8 +52,11 @@ func (x *Execution) Ends(cost, owner int64) Used {
 	if began.IsZero() {
 		began = x.Ended
 	}
-	id := fmt.Sprintf("%s|%s|%d|%d|%d", x.Ended.UTC().Format(endHour), x.Workflow, x.Status, DurationBin(x.Ended.Sub(began)), uint64(owner)%lanes)
-	return Used{UsageOfEnds, id, stepwell.Spending{Cost: cost, Usage: stepwell.Usage{InputTokens: 1}}}
+	id := append(append(x.Ended.UTC().AppendFormat(make([]byte, 0, 96), endHour), '|'), x.Workflow...)
+	id = strconv.AppendInt(append(id, '|'), int64(x.Status), 10)
+	id = strconv.AppendInt(append(id, '|'), int64(DurationBin(x.Ended.Sub(began))), 10)
+	id = strconv.AppendUint(append(id, '|'), uint64(owner)%lanes, 10)
+	return Used{UsageOfEnds, string(id), stepwell.Spending{Cost: cost, Usage: stepwell.Usage{InputTokens: 1}}}
 }
 
 // EndsFrom is the first id of groups of an hour, or of later ones.

@@ -56,7 +56,8 @@ func (x *Extra) Append(to, input []byte) ([]byte, error) {
 	if none {
 		return to, nil
 	}
-	rest, err := json.Marshal(x)
+	whole := *x // so that x needs no memory of its own where there is none of it
+	rest, err := json.Marshal(&whole)
 	if len(input) > 0 && err == nil {
 		rest[0] = ','
 	}

@@ -398,7 +398,7 @@ func outcome(f *engine.Failure, p engine.Progress) (failure, progress []byte, er
 		}
 	}
 	if p != (engine.Progress{}) {
-		progress, err = json.Marshal(p)
+		progress, err = p.AppendJSON(nil)
 	}
 	return failure, progress, err
 }

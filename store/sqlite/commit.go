@@ -141,7 +141,7 @@ func (w *writer) createRow(no int64, x *store.Execution) error {
 	if err != nil {
 		return err
 	}
-	err = execute(w.create, no, x.ID, x.Pipeline, int64(x.Status), x.Definition, text(x.Parent), x.Trigger, x.Dir,
+	err = w.create.exec(w.conn, no, x.ID, x.Pipeline, int64(x.Status), x.Definition, text(x.Parent), x.Trigger, x.Dir,
 		x.Created.UnixMicro(), micros(x.Started), micros(x.Ended), failure, progress, blob(x.Params), blob(x.Outputs),
 		text(x.Workflow), number(int64(x.WorkflowVersion)), text(x.Job), text(x.Actor), text(x.Concurrency), number(int64(x.Priority)), number(x.Owner), text(x.Project), text(x.Lesson))
 	if err == nil && x.Key != "" {
@@ -155,7 +155,7 @@ func (w *writer) updateRow(no int64, u *store.Update) error {
 	if err != nil {
 		return err
 	}
-	if err := execute(w.update, no, int64(u.Status), number(u.Started), number(u.Ended), failure, progress, blob(u.Outputs)); err != nil {
+	if err := w.update.exec(w.conn, no, int64(u.Status), number(u.Started), number(u.Ended), failure, progress, blob(u.Outputs)); err != nil {
 		return err
 	}
 	return w.endWaits(no, u.Status)
@@ -168,7 +168,9 @@ func outcome(f *engine.Failure, p engine.Progress) (failure, progress any, err e
 		}
 	}
 	if p != (engine.Progress{}) {
-		progress, err = jsonText(p)
+		var raw []byte
+		raw, err = p.AppendJSON(make([]byte, 0, 160))
+		progress = string(raw)
 	}
 	return failure, progress, err
 }

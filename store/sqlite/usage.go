@@ -12,7 +12,7 @@ import (
 // usage adds what the attempts of commits have used, each sum once.
 func (w *writer) usage(commits []store.Commit) error {
 	for _, u := range mergeUsage(commits) {
-		if err := w.run("usage_add", u.Kind, u.ID, u.InputTokens, u.OutputTokens, u.AudioMillis, u.Cost); err != nil {
+		if err := w.addUsage.exec(w.conn, u.Kind, u.ID, u.InputTokens, u.OutputTokens, u.AudioMillis, u.Cost); err != nil {
 			return err
 		}
 	}

@@ -18,17 +18,17 @@ type writer struct {
 	db   *sql.DB
 	conn *sql.Conn
 
-	begin, commit, rollback                    *sql.Stmt
-	before, create, update, supersede, spawned *sql.Stmt
-	logLine, definition, stored                *sql.Stmt
-	logs, steps                                bulk
-	stmts                                      []*sql.Stmt          // all of them
-	rare                                       map[string]*sql.Stmt // those prepared when they are first needed, by name
-	queries                                    queries
-	waits                                      map[int64]bool  // executions with a step that has waited for a signal
-	latest                                     map[int64]int64 // the version that was committed last, of executions that go on
-	quick                                      bool            // Synchronous is "normal" anyway
-	extra                                      []byte          // scratch
+	begin, commit, create, update, addUsage direct
+	rollback, before, supersede, spawned    *sql.Stmt
+	logLine, definition, stored             *sql.Stmt
+	logs, steps                             bulk
+	stmts                                   []*sql.Stmt          // all of them
+	rare                                    map[string]*sql.Stmt // those prepared when they are first needed, by name
+	queries                                 queries
+	waits                                   map[int64]bool  // executions with a step that has waited for a signal
+	latest                                  map[int64]int64 // the version that was committed last, of executions that go on
+	quick                                   bool            // Synchronous is "normal" anyway
+	extra                                   []byte          // scratch
 }
 
 // openWriter migrates, prepares and, for the process that runs executions, warms up.
@@ -81,9 +81,13 @@ func (s *Store) prepareFile(ctx context.Context, db *sql.DB, o *Options) error {
 }
 
 func (w *writer) prepare(q queries) error {
-	stmts := map[string]**sql.Stmt{"begin": &w.begin, "commit": &w.commit, "rollback": &w.rollback, "log_before": &w.before,
-		"create": &w.create, "update": &w.update, "supersede": &w.supersede, "spawned": &w.spawned, "log_line": &w.logLine,
-		"definition": &w.definition, "definition_stored": &w.stored}
+	for name, d := range map[string]*direct{"begin": &w.begin, "commit": &w.commit, "create": &w.create, "update": &w.update, "usage_add": &w.addUsage} {
+		if err := d.prepare(w.conn, q[name]); err != nil {
+			return err
+		}
+	}
+	stmts := map[string]**sql.Stmt{"rollback": &w.rollback, "log_before": &w.before, "supersede": &w.supersede, "spawned": &w.spawned,
+		"log_line": &w.logLine, "definition": &w.definition, "definition_stored": &w.stored}
 	for name, to := range stmts {
 		if err := w.prepareOne(to, q[name]); err != nil {
 			return err
@@ -129,7 +133,7 @@ func (w *writer) close() error {
 	for _, stmt := range w.stmts {
 		errs = append(errs, stmt.Close())
 	}
-	errs = append(errs, w.logs.close(), w.steps.close())
+	errs = append(errs, w.logs.close(), w.steps.close(), closeAll(&w.begin, &w.commit, &w.create, &w.update, &w.addUsage))
 	if w.conn != nil {
 		errs = append(errs, w.conn.Close())
 	}
@@ -156,12 +160,12 @@ func (s *Store) transaction(op string, f func(*writer) error) error {
 }
 
 func (w *writer) transaction(f func(*writer) error) error {
-	err := patiently(context.Background(), func() error { return execute(w.begin) })
+	err := patiently(context.Background(), func() error { return w.begin.exec(w.conn) })
 	if err != nil {
 		return err
 	}
 	if err = f(w); err == nil {
-		err = execute(w.commit)
+		err = w.commit.exec(w.conn)
 	}
 	if err == nil {
 		return nil
