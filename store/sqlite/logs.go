@@ -38,16 +38,29 @@ func (s *Store) LogTexts(ctx context.Context, execution int64, f store.LogFilter
 	if err != nil {
 		return out, err
 	}
-	name := "logs_texts"
+	order := ""
 	if tail {
-		name += "_tail"
+		order = "_tail"
 	}
 	var n int
 	var joined string
-	err = s.each(ctx, func(rows *sql.Rows) error { return rows.Scan(&n, &out.First, &out.Last, &joined) },
-		s.sql[name], execution, f.After, least, since, f.StepKey, limit, before(f.Before), until, f.Attempt)
+	near := false
+	if least == 0 && f.Since.IsZero() && f.Until.IsZero() && f.StepKey == "" && f.Attempt == 0 {
+		err = s.each(ctx, func(rows *sql.Rows) error { return rows.Scan(&out.First, &out.Last) },
+			s.sql["logs_texts_ends"+order], execution, f.After, before(f.Before), limit)
+		near = out.Last-out.First < int64(limit)*2 // at most half of the lines there are of other executions
+	}
+	switch {
+	case err != nil:
+	case near:
+		err = s.each(ctx, func(rows *sql.Rows) error { return rows.Scan(&n, &joined) },
+			s.sql["logs_texts_between"], execution, out.First, out.Last)
+	default:
+		err = s.each(ctx, func(rows *sql.Rows) error { return rows.Scan(&n, &out.First, &out.Last, &joined) },
+			s.sql["logs_texts"+order], execution, f.After, least, since, f.StepKey, limit, before(f.Before), until, f.Attempt)
+	}
 	if err != nil || n == 0 {
-		return out, fault("read "+s.path, err)
+		return store.LogTexts{}, fault("read "+s.path, err)
 	}
 	if out.Messages = strings.Split(joined, "\x00"); len(out.Messages) == n {
 		return out, nil

@@ -40,6 +40,10 @@ func TestPlans(t *testing.T) {
 		"progress_read": "SEARCH p USING PRIMARY KEY (project=?)",
 		"progress_open": "SEARCH progress USING INDEX progress_open (project>?)",
 		"outgoing":      "SEARCH outgoing USING INTEGER PRIMARY KEY (rowid>?)",
+
+		"logs_texts_ends":      "SEARCH log_line USING COVERING INDEX log_line_execution (execution=? AND rowid>? AND rowid<?)",
+		"logs_texts_ends_tail": "SEARCH log_line USING COVERING INDEX log_line_execution (execution=? AND rowid>? AND rowid<?)",
+		"logs_texts_between":   "SEARCH log_line USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)",
 	} {
 		wantPlan(t, s, name, s.sql[name], want)
 	}

@@ -285,6 +285,36 @@ var logs = []promise{
 		}
 		equal(f, "after the fifth", f.messages(store.LogFilter{After: last}), []string{"5"})
 	}},
+	{"texts are those of the lines, alone and among lines of other executions", func(f *fixture) {
+		f.begin(1, 2)
+		var lines []store.LogLine
+		for i := range 600 {
+			l := line(0, "info", fmt.Sprint(i), int64(i))
+			if i == 17 || i == 450 {
+				l.Message = "a \x00 byte"
+			}
+			if i >= 200 && i < 400 && i%7 != 0 {
+				l.Execution = 2
+			}
+			lines = append(lines, l)
+		}
+		f.must(f.AppendLogs(f.Context(), lines))
+		all, err := f.Logs(f.Context(), 1, store.LogFilter{})
+		f.must(err)
+		where := []int64{0}
+		for i := 0; i < len(all); i += 37 {
+			where = append(where, all[i].Seq)
+		}
+		where = append(where, all[len(all)-1].Seq+1)
+		for _, after := range where {
+			for _, before := range where {
+				for _, n := range []int{1, 30, 100, 1000} {
+					f.messages(store.LogFilter{After: after, Before: before, Limit: n})
+					f.messages(store.LogFilter{After: after, Before: before, Tail: n})
+				}
+			}
+		}
+	}},
 	{"paged by sequence", func(f *fixture) {
 		f.begin(1)
 		var lines []store.LogLine

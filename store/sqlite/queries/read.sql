@@ -156,6 +156,24 @@ SELECT count(*), coalesce(min(seq), 0), coalesce(max(seq), 0), coalesce(group_co
     LIMIT +?6
 )
 
+-- name: logs_texts_ends
+-- Where the next lines begin and end: all of it is in the index.
+SELECT coalesce((SELECT seq FROM log_line WHERE execution = ?1 AND seq > ?2 AND seq < ?3 ORDER BY seq LIMIT 1), 0), coalesce(
+    (SELECT seq FROM log_line WHERE execution = ?1 AND seq > ?2 AND seq < ?3 ORDER BY seq LIMIT 1 OFFSET ?4 - 1),
+    (SELECT seq FROM log_line WHERE execution = ?1 AND seq > ?2 AND seq < ?3 ORDER BY seq DESC LIMIT 1), 0)
+
+-- name: logs_texts_ends_tail
+SELECT coalesce(
+    (SELECT seq FROM log_line WHERE execution = ?1 AND seq > ?2 AND seq < ?3 ORDER BY seq DESC LIMIT 1 OFFSET ?4 - 1),
+    (SELECT seq FROM log_line WHERE execution = ?1 AND seq > ?2 AND seq < ?3 ORDER BY seq LIMIT 1), 0),
+    coalesce((SELECT seq FROM log_line WHERE execution = ?1 AND seq > ?2 AND seq < ?3 ORDER BY seq DESC LIMIT 1), 0)
+
+-- name: logs_texts_between
+-- Lines that are next to one another are read as they lie: to find each by an index, and to bound their number, takes twice as long.
+SELECT count(*), coalesce(group_concat(message, char(0)), '')
+FROM log_line NOT INDEXED
+WHERE seq BETWEEN ?2 AND ?3 AND execution = ?1
+
 -- name: log_spans
 -- Every count is of entries of an index that has all it needs.
 WITH ends AS MATERIALIZED (
