@@ -1,6 +1,7 @@
 // Draws boxes on a 2D canvas: boxes of 4 pixels and more as such, smaller ones pixel by pixel. No React, no DOM but the canvas.
 import { inside } from "./pick"
 import type { Layout } from "./layouts"
+import { pixels } from "./pixels"
 import { queuedCode, type Spans } from "./waterfall"
 
 /** View maps places to pixels: (x - view.x) * view.sx. */
@@ -49,15 +50,15 @@ export function draw(ctx: CanvasRenderingContext2D, scene: Scene, view: View, pa
   const { width, height } = ctx.canvas
   const v = { x: view.x, y: view.y, sx: view.sx * ratio, sy: view.sy * ratio }
   const small = heightOf(scene.layout) * view.sy < 4
-  const seen = small && !scene.bare ? [] : inside(scene.layout, scene.layout.index, v.x, v.y, v.x + width / v.sx, v.y + height / v.sy)
+  const seen = small && !scene.bare ? [] : inside(scene.layout, scene.layout.index, v.x, v.y, v.x + width / v.sx, v.y + height / v.sy, maxBoxes + 1)
   if (!scene.bare && (small || seen.length > maxBoxes)) {
-    pixels(ctx, scene, v, paint, width, height, Math.round(3 * ratio))
+    pixels(ctx, scene, v, paint, Math.round(3 * ratio))
     return { labelled: [], mode: "pixels" }
   }
   ctx.setTransform(1, 0, 0, 1, 0, 0)
   ctx.fillStyle = paint.ground
   ctx.fillRect(0, 0, width, height)
-  const frames = new Set<number>(seen.length > 50_000 ? [] : scene.layout.frames)
+  const frames = new Set<number>(scene.layout.frames)
   drawFrames(ctx, scene, v, paint, seen, frames)
   if (scene.edges && seen.length <= maxEdges) drawEdges(ctx, scene, v, paint, seen, ratio)
   if (scene.bare) return { labelled: [], mode: "boxes" }
@@ -155,94 +156,4 @@ function drawWaits(ctx: CanvasRenderingContext2D, layout: Layout, spans: Spans, 
     }
   }
   ctx.globalAlpha = 1
-}
-
-let image: ImageData | undefined
-
-// pixels writes colours into memory: first the calm states, then the loud ones, each of them `least` pixels wide and high at least.
-function pixels(ctx: CanvasRenderingContext2D, scene: Scene, v: View, paint: Paint, width: number, height: number, least: number) {
-  if (!image || image.width !== width || image.height !== height) image = ctx.createImageData(width, height)
-  const out = new Uint32Array(image.data.buffer)
-  out.fill(packed(paint.ground))
-  paintPixels(out, width, height, scene, v, paint, least)
-  ctx.putImageData(image, 0, 0)
-}
-
-/** paintPixels is pixels without a canvas. */
-export function paintPixels(out: Uint32Array, width: number, height: number, { layout, status, dim }: Scene, v: View, paint: Pick<Paint, "fill" | "loud" | "ground" | "waits">, least: number) {
-  const ground = packed(paint.ground)
-  const colours = paint.fill.map((f) => (f ? packed(f) : 0))
-  const faint = colours.map((c) => mix(c, ground))
-  const { x: xs, y: ys, w: ws, h: hs, spans } = layout
-  const skip = new Uint8Array(layout.n)
-  for (const i of layout.frames) skip[i] = 1
-  if (spans) {
-    // Thousands of long waits may lie in one row of pixels: where each begins and ends is counted, and every pixel is written once.
-    for (const part of ["queued", "backoff"] as const) {
-      const count = new Int32Array((width + 1) * height)
-      let any = false
-      for (let i = 0; i < layout.n; i++) {
-        if (ws[i] === 0 || skip[i] || dim?.[i] || !colours[status[i]!]) continue
-        const [from, to] = part === "queued" ? [xs[i]!, spans.run[i]!] : [spans.rest[i]!, xs[i]! + ws[i]!]
-        const y = Math.floor((ys[i]! - v.y) * v.sy)
-        if (to <= from || y < 0 || y >= height) continue
-        const [x0, x1] = [Math.max(0, Math.floor((from - v.x) * v.sx)), Math.min(width, Math.floor((to - v.x) * v.sx))]
-        if (x1 <= x0) continue
-        any = true
-        count[y * (width + 1) + x0]!++
-        count[y * (width + 1) + x1]!--
-      }
-      if (!any) continue
-      const colour = part === "queued" ? mix(packed(paint.waits?.queued ?? paint.ground), ground, 0.4) : mix(packed(paint.waits?.backoff ?? paint.ground), ground, 0.7)
-      for (let y = 0; y < height; y++) for (let x = 0, at = y * (width + 1), n = 0; x < width; x++) if ((n += count[at + x]!) > 0) out[y * width + x] = colour
-    }
-  }
-  const lefts = spans ? spans.run : xs
-  const loudest = Math.max(0, ...paint.loud)
-  for (let pass = 0; pass <= loudest; pass++) {
-    const size = pass === 0 ? 1 : least
-    for (let i = 0; i < layout.n; i++) {
-      const s = status[i]!
-      if ((dim?.[i] ? 0 : (paint.loud[s] ?? 0)) !== pass || ws[i] === 0 || skip[i]) continue
-      const colour = dim?.[i] ? faint[s]! : colours[s]!
-      if (!colour || (spans && s === queuedCode)) continue
-      let x0 = ((lefts[i]! - v.x) * v.sx) | 0
-      let y0 = ((ys[i]! - v.y) * v.sy) | 0
-      let x1 = Math.max(x0 + size, (((spans ? spans.rest[i]! : xs[i]! + ws[i]!) - v.x) * v.sx) | 0)
-      let y1 = Math.max(y0 + size, ((ys[i]! + hs[i]! - v.y) * v.sy) | 0)
-      if (x1 <= 0 || y1 <= 0 || x0 >= width || y0 >= height) continue
-      // A step that is partly in view keeps its least size, also at the left and upper edge.
-      if (x0 < 0) {
-        x0 = 0
-        if (x1 < size) x1 = size
-      }
-      if (y0 < 0) {
-        y0 = 0
-        if (y1 < size) y1 = size
-      }
-      if (x1 > width) {
-        x1 = width
-        if (x0 > x1 - size) x0 = Math.max(0, x1 - size)
-      }
-      if (y1 > height) {
-        y1 = height
-        if (y0 > y1 - size) y0 = Math.max(0, y1 - size)
-      }
-      for (let y = y0; y < y1; y++) {
-        const row = y * width
-        for (let x = x0; x < x1; x++) out[row + x] = colour
-      }
-    }
-  }
-}
-
-/** packed is a colour #rrggbb as a pixel of little-endian memory. */
-export function packed(colour: string): number {
-  const n = parseInt(colour.slice(1), 16)
-  return (0xff000000 | ((n & 0xff) << 16) | (n & 0xff00) | (n >> 16)) >>> 0
-}
-
-function mix(a: number, b: number, of = 0.15): number {
-  const part = (shift: number) => Math.round(((a >>> shift) & 0xff) * of + ((b >>> shift) & 0xff) * (1 - of)) << shift
-  return a === 0 ? 0 : ((0xff000000 | part(16) | part(8) | part(0)) >>> 0)
 }

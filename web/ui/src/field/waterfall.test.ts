@@ -1,6 +1,7 @@
 import { expect, test } from "vitest"
 import { arrange } from "./layouts"
-import { packed, paintPixels, type Scene } from "./raster"
+import { packed, paintPixels } from "./pixels"
+import type { Scene } from "./raster"
 import { codeOf } from "./steps"
 import { fan, synthetic } from "./synthetic.test-data"
 import { findTry, joinTries, nameTry, parseTry, ranIn, triesOf, type Tries } from "./tries"

@@ -2,7 +2,7 @@ import { useCallback, useEffect, useLayoutEffect, useRef, useState } from "react
 import { gestures } from "../../field/gestures"
 import { tokenOf, useTheme } from "../../field/paint"
 import { inside } from "../../field/pick"
-import { paintPixels } from "../../field/raster"
+import { paintPixels } from "../../field/pixels"
 import { fit, formatView, pan, parseView, zoom } from "../../field/view"
 import type { View } from "../../field/raster"
 import { useSearchParams } from "../../url"
