@@ -1,7 +1,7 @@
 import { ReactFlowProvider } from "@xyflow/react"
 import { useCallback, useDeferredValue, useEffect, useMemo, useRef, useState } from "react"
 import { Link, useLocation } from "wouter"
-import { api, data, Problem, queries, send, useAsk } from "../../api/client"
+import { api, data, Problem, queries, send, useAsk, type Schemas } from "../../api/client"
 import { addDependency, addStep, removeDependency, removeStep, renameStep, setKey } from "../../document/edits"
 import { merged } from "../../document/merge"
 import { useKeys } from "../../keys"
@@ -11,6 +11,7 @@ import { ProblemBox } from "../../parts/Problem"
 import { Skeleton } from "../../parts/Loading"
 import { complain, say } from "../../parts/Toasts"
 import { useSearchParams } from "../../url"
+import type { DraftNode } from "./arrange"
 import type { Known } from "./complete"
 import { dropDraft, findDraft, keepDraft } from "./drafts"
 import "./editor.css"
@@ -21,9 +22,12 @@ import { Palette, piecesOf, type Piece } from "./Palette"
 import { MergeDialog, SaveDialog } from "./SaveDialog"
 import { TestBar, TestDialog, topOf } from "./Testing"
 import { TextPane, type Text } from "./TextPane"
+import { useCalls } from "./useCalls"
 import { offsetOf, useEdits, usePlan } from "./useDraft"
 
 const blank = "name: my-pipeline\n\nsteps:\n  - id: hello\n    action: util.log\n    params: {message: hello}\n"
+
+const none: Schemas["Detail"][] = []
 
 /** Opened is a text with the state of the store that it was made of. */
 interface Opened { text: string; base: string; etag: string; recovered: boolean }
@@ -70,8 +74,8 @@ function Workbench({ id, opened }: { id: string | undefined; opened: Opened }) {
   const [tested, setTested] = useState<string>() // the text of the test that is shown
   const [states, setStates] = useState<ReadonlyMap<string, string>>(new Map())
   const [conflict, setConflict] = useState<{ text: string; etag: string }>()
-  const { plan, graph, planned, problem: unplanned, stale } = usePlan(text)
-  const { source, edit } = useEdits(text, pane)
+  const { plan, graph, planned, problem: unplanned, ahead, stale } = usePlan(text)
+  const { source, edit } = useEdits(text, pane, ahead)
   const calm = useDeferredValue(source) // a form beside the text may be a moment behind the keys
   const actions = useAsk(["actions"], () => data(api.GET("/api/v1/actions")), { staleTime: 300_000 })
   const modules = useAsk(["modules"], () => data(api.GET("/api/v1/modules")), { staleTime: 300_000 })
@@ -80,6 +84,7 @@ function Workbench({ id, opened }: { id: string | undefined; opened: Opened }) {
   const view = search.view ?? (window.innerWidth < 1000 ? "graph" : "both")
   const nodes = useMemo(() => graph?.nodes ?? [], [graph])
   const node = nodes.find((n) => n.id === search.step)
+  const formOf = useDeferredValue(node) // the graph is drawn first
   const dirty = text !== stored.base
   const catalogue = useMemo(() => [...(actions.data?.actions ?? []), ...(modules.data?.modules ?? [])], [actions.data, modules.data])
   const pieces = useMemo(() => piecesOf(actions.data?.actions ?? [], modules.data?.modules ?? [], pipelines.data?.pipelines ?? []), [actions.data, modules.data, pipelines.data])
@@ -110,7 +115,7 @@ function Workbench({ id, opened }: { id: string | undefined; opened: Opened }) {
   const select = useCallback((step: string | undefined) => setSearch({ step }), [setSearch])
   const lines = useMemo(() => nodes.filter((n) => n.line).sort((a, b) => a.line! - b.line!), [nodes])
   const nodeAt = useCallback((line: number) => lines.findLast((n) => n.line! <= line), [lines])
-  const problems = plan?.problems ?? []
+  const problems = plan?.problems ?? none
   const problemsOf = useCallback((n: { id: string }) => problems.filter((p) => p.line && nodeAt(p.line)?.id === n.id && !p.warning).length, [problems, nodeAt])
   const known = (): Known => ({
     schema: schema.data, actions: actions.data?.actions ?? [], modules: modules.data?.modules ?? [], pipelines: (pipelines.data?.pipelines ?? []).map((p) => p.name),
@@ -128,8 +133,8 @@ function Workbench({ id, opened }: { id: string | undefined; opened: Opened }) {
     const parent = beside?.includes(".") ? beside.slice(0, beside.lastIndexOf(".") + 1) : ""
     if (edit((t) => addStep(t, beside ? { after: beside } : { list: ["steps"] }, { id: name, ...(beside ? { depends_on: [stepOf(beside)] } : {}), ...piece.step }))) select(parent + name)
   }
-  const rename = (to: string) => {
-    if (!node || !plan || planned !== text) return complain("wait until the server has read the text")
+  const rename = (node: DraftNode, to: string) => {
+    if (!plan || planned !== text) return complain("wait until the server has read the text")
     const uses = plan.references[node.step_id!]
     if (uses?.unmapped?.length) return complain(new Problem(0, "invalid", `${node.step_id} is also named at line ${uses.unmapped[0]!.line}, where the text cannot be changed exactly`, "rename it by hand"))
     const places = (uses?.ranges ?? []).map((r) => ({ from: offsetOf(text, r.line, r.column), to: offsetOf(text, r.line, r.end_column) }))
@@ -138,6 +143,8 @@ function Workbench({ id, opened }: { id: string | undefined; opened: Opened }) {
   const connect = (from: string, to: string) => edit((t) => addDependency(t, to, stepOf(from)))
   const disconnect = (from: string, to: string) => edit((t) => removeDependency(t, to, stepOf(from)))
   const remove = (nodeID: string) => { if (edit((t) => removeStep(t, nodeID))) select(undefined) }
+  const drawn = useCalls({ onConnect: connect, onDisconnect: disconnect, onRemove: remove, onDrop: (what: string, after: string | undefined) => add(pieces.find((p) => p.id === what), after) })
+  const picked = useCalls({ onAdd: (p: Piece) => add(p) })
   const reveal = (line: number) => { if (view === "graph") setSearch({ view: "both" }); setTimeout(() => pane.current?.reveal(offsetOf(text, line, 1)), 0) }
 
   const save = async (note: string) => {
@@ -203,12 +210,12 @@ function Workbench({ id, opened }: { id: string | undefined; opened: Opened }) {
       </header>
       {search.test && <TestBar execution={search.test} nodes={nodes} older={tested !== undefined && tested !== text} onStates={setStates} onClose={() => setSearch({ test: undefined })} />}
       <div className="editor-body">
-        {view !== "text" && <Palette pieces={pieces} refused={refused || (stale && "the text does not parse")} onAdd={(p) => add(p)} />}
+        {view !== "text" && <Palette pieces={pieces} refused={refused || (stale && "the text does not parse")} onAdd={picked.onAdd} />}
         {view !== "text" && (
-          <GraphPane nodes={nodes} states={states} problemsOf={problemsOf} selected={search.step} stale={stale} readOnly={Boolean(refused)} onSelect={select} onConnect={connect} onDisconnect={disconnect} onRemove={remove} onDrop={(what, after) => add(pieces.find((p) => p.id === what), after)} />
+          <GraphPane nodes={nodes} states={states} problemsOf={problemsOf} selected={search.step} stale={stale} readOnly={Boolean(refused)} onSelect={select} {...drawn} />
         )}
-        {view !== "text" && node && (
-          <Inspector key={node.id} node={node} nodes={nodes} source={calm} action={catalogue.find((a) => a.type === node.action || a.aliases?.includes(node.action ?? ""))} problems={problems.filter((p) => p.line && nodeAt(p.line)?.id === node.id)} refused={refused || (stale && "the text does not parse")} onSet={(path, value) => edit((t) => setKey(t, path, value))} onConnect={connect} onDisconnect={disconnect} onRename={rename} onRemove={() => remove(node.id)} onReveal={reveal} test={search.test} untestable={untestable} onTest={() => setTesting(topOf(nodes, node.id))} />
+        {view !== "text" && formOf && (
+          <Inspector key={formOf.id} node={formOf} nodes={nodes} source={calm} action={catalogue.find((a) => a.type === formOf.action || a.aliases?.includes(formOf.action ?? ""))} problems={problems.filter((p) => p.line && nodeAt(p.line)?.id === formOf.id)} refused={refused || (stale && "the text does not parse")} onSet={(path, value) => edit((t) => setKey(t, path, value))} onConnect={connect} onDisconnect={disconnect} onRename={(to) => rename(formOf, to)} onRemove={() => remove(formOf.id)} onReveal={reveal} test={search.test} untestable={untestable} onTest={() => setTesting(topOf(nodes, formOf.id))} />
         )}
         <div className="editor-text" hidden={view === "graph"}>
           <TextPane ref={pane} initial={opened.text} readOnly={Boolean(refused)} problems={problems} known={known} onChange={setText} onPlace={(offset) => { const n = nodeAt(text.slice(0, offset).split("\n").length); if (n && n.id !== search.step) select(n.id) }} />

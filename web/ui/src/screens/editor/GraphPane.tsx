@@ -1,9 +1,10 @@
-import { Background, Controls, Handle, Position, ReactFlow, useReactFlow, useStore, type Connection, type Edge, type Node, type NodeProps } from "@xyflow/react"
+import { Background, Controls, Handle, Position, ReactFlow, useReactFlow, useStore, type Connection, type Edge, type FinalConnectionState, type Node, type NodeChange, type NodeProps } from "@xyflow/react"
 import "@xyflow/react/dist/style.css"
-import { useEffect, useMemo, useRef, type DragEvent } from "react"
+import { memo, useDeferredValue, useEffect, useMemo, useRef, type DragEvent } from "react"
 import { StateMark } from "../../parts/State"
 import { complain } from "../../parts/Toasts"
 import { lookOf } from "../../states"
+import { useCalls } from "./useCalls"
 import { arrange, nodeSize, pathBetween, type DraftNode } from "./arrange"
 import "./graph.css"
 
@@ -29,11 +30,14 @@ function StepNode({ data: { kind, name, what, times, problems, state }, selected
   )
 }
 
-const nodeTypes = { step: StepNode }
+const nodeTypes = { step: memo(StepNode) }
+const deleteKeys = ["Delete", "Backspace"]
+const options = { hideAttribution: true }
 
-/** useSame keeps the elements of a list that say the same as before, so that only what changed is drawn again. */
+/** useSame keeps the elements of a list that say the same as before, and the list where all do, so that only what changed is drawn again. */
 function useSame<T extends { id: string }>(list: T[]): T[] {
   const before = useRef(new Map<string, { text: string; item: T }>())
+  const kept = useRef<T[]>([])
   return useMemo(() => {
     const now = new Map<string, { text: string; item: T }>()
     for (const item of list) {
@@ -42,7 +46,9 @@ function useSame<T extends { id: string }>(list: T[]): T[] {
       now.set(item.id, old?.text === text ? old : { text, item })
     }
     before.current = now
-    return [...now.values()].map((v) => v.item)
+    const items = Array.from(now.values(), (v) => v.item)
+    if (items.length !== kept.current.length || items.some((item, i) => item !== kept.current[i])) kept.current = items
+    return kept.current
   }, [list])
 }
 
@@ -65,9 +71,9 @@ interface Props {
 }
 
 /** GraphPane is the document as a graph: edges are pulled from port to port, steps dropped from the palette. */
-export function GraphPane({ nodes, problemsOf, selected, states, stale, readOnly, onSelect, onConnect, onDisconnect, onRemove, onDrop }: Props) {
+export const GraphPane = memo(function GraphPane({ nodes, problemsOf, selected, states, stale, readOnly, onSelect, onConnect, onDisconnect, onRemove, onDrop }: Props) {
   const flow = useReactFlow()
-  const frozen = stale || readOnly
+  const frozen = useDeferredValue(stale) || readOnly // every port is drawn for it: the problem is shown first, and an edit would be refused
   const boxes = useMemo(() => arrange(nodes), [nodes])
   const shown = useSame(useMemo<Node<Data>[]>(
     () =>
@@ -112,18 +118,21 @@ export function GraphPane({ nodes, problemsOf, selected, states, stale, readOnly
     const near = left.sort((a, b) => Math.abs(boxes.get(a.id)!.y - at.y) + (at.x - boxes.get(a.id)!.x) - Math.abs(boxes.get(b.id)!.y - at.y) - (at.x - boxes.get(b.id)!.x))[0]
     onDrop(what, near?.id)
   }
+  const calls = useCalls({
+    isValidConnection: valid,
+    onConnectEnd: (_: unknown, s: FinalConnectionState) => { if (s.toNode && s.isValid === false && s.fromNode) refuse(s.fromHandle?.type === "target" ? { source: s.toNode.id, target: s.fromNode.id } : { source: s.fromNode.id, target: s.toNode.id }) },
+    onConnect: (c: Connection) => onConnect(c.source, c.target),
+    onNodeClick: (_: unknown, n: Node) => onSelect(n.id),
+    onPaneClick: () => onSelect(undefined),
+    onEdgesDelete: (list: Edge[]) => list.forEach((e) => onDisconnect(e.source, e.target)),
+    onBeforeDelete: async ({ nodes: gone, edges: cut }: { nodes: Node[]; edges: Edge[] }) => { if (frozen) return false; if (gone.length > 0) { onRemove(gone[0]!.id); return false } return cut.length > 0 },
+    onNodesChange: (changes: NodeChange<Node<Data>>[]) => { for (const c of changes) if (c.type === "select" && c.selected) onSelect(c.id) },
+  })
   return (
     <div className="graph-pane" data-stale={stale} onDragOver={(e) => { if (!frozen) e.preventDefault() }} onDrop={drop}>
       <ReactFlow
         nodes={shown} edges={edges} nodeTypes={nodeTypes} fitView minZoom={0.1} maxZoom={2} onlyRenderVisibleElements={count > 100}
-        nodesDraggable={false} nodesConnectable={!frozen} deleteKeyCode={frozen ? null : ["Delete", "Backspace"]} multiSelectionKeyCode={null}
-        isValidConnection={valid} onConnectEnd={(_, s) => { if (s.toNode && s.isValid === false && s.fromNode) refuse(s.fromHandle?.type === "target" ? { source: s.toNode.id, target: s.fromNode.id } : { source: s.fromNode.id, target: s.toNode.id }) }}
-        onConnect={(c) => onConnect(c.source, c.target)}
-        onNodeClick={(_, n) => onSelect(n.id)} onPaneClick={() => onSelect(undefined)}
-        onEdgesDelete={(list) => list.forEach((e) => onDisconnect(e.source, e.target))}
-        onBeforeDelete={async ({ nodes: gone, edges: cut }) => { if (frozen) return false; if (gone.length > 0) { onRemove(gone[0]!.id); return false } return cut.length > 0 }}
-        onNodesChange={(changes) => { for (const c of changes) if (c.type === "select" && c.selected) onSelect(c.id) }}
-        proOptions={{ hideAttribution: true }}
+        nodesDraggable={false} nodesConnectable={!frozen} deleteKeyCode={frozen ? null : deleteKeys} multiSelectionKeyCode={null} proOptions={options} {...calls}
       >
         <Background gap={20} color="var(--line)" />
         <Controls showInteractive={false} />
@@ -131,4 +140,4 @@ export function GraphPane({ nodes, problemsOf, selected, states, stale, readOnly
       {count === 0 && <div className="empty"><h2>No steps yet</h2><p>Drag an action here, or press Enter on one in the list.</p></div>}
     </div>
   )
-}
+})

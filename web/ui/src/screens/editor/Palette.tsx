@@ -1,4 +1,4 @@
-import { useMemo, useState } from "react"
+import { memo, useMemo, useState } from "react"
 import type { Schemas } from "../../api/client"
 
 /** Piece is something that can be put into a pipeline. */
@@ -21,7 +21,7 @@ export function piecesOf(actions: readonly Schemas["Action"][], modules: readonl
 }
 
 /** Palette lists the pieces; drag one onto the graph, or press Enter on it. */
-export function Palette({ pieces, onAdd, refused }: { pieces: Piece[]; onAdd: (p: Piece) => void; refused: string | false }) {
+export const Palette = memo(function Palette({ pieces, onAdd, refused }: { pieces: Piece[]; onAdd: (p: Piece) => void; refused: string | false }) {
   const [query, setQuery] = useState("")
   const groups = useMemo(() => {
     const words = query.toLowerCase().split(/\s+/).filter(Boolean)
@@ -52,4 +52,4 @@ export function Palette({ pieces, onAdd, refused }: { pieces: Piece[]; onAdd: (p
       </div>
     </aside>
   )
-}
+})

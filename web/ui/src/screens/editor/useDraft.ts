@@ -7,34 +7,57 @@ import type { Text } from "./TextPane"
 
 export type Plan = Schemas["PipelinePlan"]
 
-const pause = 120 // ms after the last key before the server is asked
+const pause = 80 // ms after the last key before the server is asked
 const rest = 1_000 // ms after the last key before the text is parsed here
 
-/** usePlan asks the server what a text means, after each pause in typing, and at once where more than a key has changed it. Graph is the last one that there was; stale says that it is older than the text. */
+/** Asked is a text that the server has been asked about. */
+interface Asked { text: string; answer: Promise<Plan>; abort: AbortController }
+
+function askPlan(text: string): Asked {
+  const abort = new AbortController()
+  const answer = data(api.POST("/api/v1/pipelines/plan", { body: { document: text as never }, signal: abort.signal }))
+  answer.catch(() => { /* who waits for it sees it */ })
+  return { text, answer, abort }
+}
+
+/** usePlan asks the server what a text means, after each pause in typing, and at once where more than a key has changed it; ahead asks
+ * about a text that is about to be the text. Graph is the last one that there was; stale says that it is older than the text. */
 export function usePlan(text: string) {
   const [plan, setPlan] = useState<Plan>()
   const [graph, setGraph] = useState<Schemas["Draft"]>()
   const [planned, setPlanned] = useState<string>()
   const [problem, setProblem] = useState<Problem | null>(null)
-  const asked = useRef(text)
+  const before = useRef(text)
+  const early = useRef<Asked>(undefined)
+  const ahead = useCallback((next: string) => {
+    early.current?.abort.abort()
+    early.current = askPlan(next)
+  }, [])
   useEffect(() => {
-    const abort = new AbortController()
-    const typed = Math.abs(text.length - asked.current.length) <= 1
-    asked.current = text
-    const timer = setTimeout(() => {
-      data(api.POST("/api/v1/pipelines/plan", { body: { document: text as never }, signal: abort.signal })).then(
+    let asked: Asked | undefined
+    const take = (a: Asked) => {
+      asked = a
+      a.answer.then(
         (p) => {
+          if (a.abort.signal.aborted) return
           setPlan(p)
           setProblem(null)
           setPlanned(text)
           if (p.graph) setGraph(p.graph)
         },
-        (err) => { if (!abort.signal.aborted) setProblem(err instanceof Problem ? err : new Problem(0, "internal", String(err))) },
+        (err) => { if (!a.abort.signal.aborted) setProblem(err instanceof Problem ? err : new Problem(0, "internal", String(err))) },
       )
-    }, typed ? pause : 0)
-    return () => { clearTimeout(timer); abort.abort() }
+    }
+    const typed = Math.abs(text.length - before.current.length) <= 1
+    before.current = text
+    const known = early.current
+    early.current = undefined
+    if (known?.text === text) take(known)
+    else known?.abort.abort()
+    const timer = asked ? undefined : setTimeout(() => take(askPlan(text)), typed ? pause : 0)
+    return () => { clearTimeout(timer); asked?.abort.abort() }
   }, [text])
-  return { plan, graph, planned, problem, stale: plan !== undefined && !plan.graph }
+  return { plan, graph, planned, problem, ahead, stale: plan !== undefined && !plan.graph }
 }
 
 // parsed parses a text when somebody wants to know, once; undefined where it does not parse.
@@ -53,20 +76,29 @@ function parsed(text: string): () => Source | undefined {
   }
 }
 
-/** useEdits gives what parses the text, and a function that applies an edit of it: a refusal is told with its place. */
-export function useEdits(text: string, pane: React.RefObject<Text | null>) {
+/** useEdits gives what parses the text, and a function that applies an edit of it: a refusal is told with its place. Ahead hears of a text
+ * before it is the text. */
+export function useEdits(text: string, pane: React.RefObject<Text | null>, ahead: (text: string) => void) {
   const latest = useRef(text)
   latest.current = text
   const source = useMemo(() => parsed(text), [text])
+  const opened = useRef(source)
   useEffect(() => { // an edit comes after a rest: it finds the text parsed
+    if (source === opened.current && "requestIdleCallback" in window) {
+      const idle = requestIdleCallback(source, { timeout: rest })
+      return () => cancelIdleCallback(idle)
+    }
     const timer = setTimeout(source, rest)
     return () => clearTimeout(timer)
   }, [source])
   const edit = useCallback(
     (make: (text: string) => Edit): boolean => {
       try {
-        const { changes } = make(latest.current)
-        if (changes.length > 0) pane.current?.apply(changes)
+        const { changes, text } = make(latest.current)
+        if (changes.length > 0) {
+          ahead(text) // the server reads it while it is drawn
+          pane.current?.apply(changes)
+        }
         return true
       } catch (err) {
         complain(err instanceof Refusal ? new Problem(0, "invalid", err.message, err.at !== undefined ? "the place is shown in the text" : "") : err)
@@ -74,7 +106,7 @@ export function useEdits(text: string, pane: React.RefObject<Text | null>) {
         return false
       }
     },
-    [pane],
+    [pane, ahead],
   )
   return { source, edit }
 }
