@@ -15,6 +15,6 @@ test("moments told by their distance", () => {
 })
 
 test("counts and sizes", () => {
-  expect(formatCount(61204)).toBe("61,204")
+  for (const n of [0, 7, 999, 1000, 61_204, 999_999, 1_000_000, 1_234_567_890, -4_321, 1234.5]) expect(formatCount(n)).toBe(n.toLocaleString("en-US"))
   expect([formatBytes(999), formatBytes(2300), formatBytes(14_000_000)]).toEqual(["999 B", "2.3 KB", "14 MB"])
 })

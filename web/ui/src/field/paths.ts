@@ -96,13 +96,19 @@ function markInside(steps: Steps, mark: Uint8Array) {
   }
 }
 
-// usersOf turns the edges round.
+// Edges are replaced where they change.
+const turned = new WeakMap<Uint32Array, { n: number; users: [Uint32Array, Uint32Array] }>()
+
+// usersOf turns the edges round, once for those that there are.
 function usersOf(steps: Steps): [Uint32Array, Uint32Array] {
+  const known = turned.get(steps.edges)
+  if (known?.n === steps.n) return known.users
   const first = new Uint32Array(steps.n + 1)
   for (const from of steps.edges) first[from + 1]!++
   for (let i = 0; i < steps.n; i++) first[i + 1]! += first[i]!
   const next = first.slice()
   const users = new Uint32Array(steps.edges.length)
   for (let i = 0; i < steps.n; i++) for (let k = steps.first[i]!; k < steps.first[i + 1]!; k++) users[next[steps.edges[k]!]!++] = i
+  turned.set(steps.edges, { n: steps.n, users: [first, users] })
   return [first, users]
 }

@@ -1,3 +1,4 @@
+import { formatCount } from "../format"
 import { lookOf } from "../states"
 import { shapes } from "./shapes"
 
@@ -18,7 +19,7 @@ export function StateWord({ state, count }: { state: string; count?: number }) {
   return (
     <span className="state">
       <StateMark state={state} />
-      <span className="clip" title={lookOf(state).word}>{count !== undefined && count.toLocaleString("en-US") + " "}{lookOf(state).word}</span>
+      <span className="clip" title={lookOf(state).word}>{count !== undefined && formatCount(count) + " "}{lookOf(state).word}</span>
     </span>
   )
 }
