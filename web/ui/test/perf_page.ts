@@ -88,10 +88,28 @@ declare global {
 
 // inPage runs before the page's own scripts. It is sent as text: it may use nothing from outside.
 function inPage() {
-  // The frame after the one in which something is there begins when that one has been painted.
+  // The frame after the one in which something is there begins when that one has been painted. What is drawn within a frame, behind this
+  // look in it, is seen there too: else its picture would count one frame too late.
   const when = (is: () => boolean) => new Promise<number>((done) => {
-    const look = () => (is() ? requestAnimationFrame(() => done(performance.now())) : requestAnimationFrame(look))
-    look()
+    let [within, found] = [false, false]
+    const over = new MessageChannel() // a task comes behind the frame
+    over.port1.onmessage = () => { within = false }
+    const end = () => {
+      found = true
+      watch.disconnect()
+      requestAnimationFrame(() => done(performance.now()))
+    }
+    const watch = new MutationObserver(() => { if (within && !found && is()) end() })
+    watch.observe(document, { subtree: true, childList: true, attributes: true })
+    const look = () => {
+      if (found) return
+      if (is()) return end()
+      within = true
+      over.port2.postMessage(null)
+      requestAnimationFrame(look)
+    }
+    if (is()) end()
+    else requestAnimationFrame(look)
   })
   window.measure = {
     painted: (selector) => when(() => document.querySelector(selector) !== null),
