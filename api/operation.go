@@ -224,7 +224,7 @@ func operations() []operation {
 		{"ready", "GET", prefix + "/ready", public, vital, "Says whether the service can take work"},
 		{"healthz", "GET", "/healthz", public, vital, "The same as health, where probes expect it"},
 		{"readyz", "GET", "/readyz", public, vital, "The same as ready, where probes expect it"},
-		{"execution.stats", "GET", prefix + "/stats/executions", viewer, 0, "Tells how executions ended by hour or day: counts by outcome, times of 50, 95 and 99 percent, cost"},
+		{"execution.stats", "GET", prefix + "/stats/executions", viewer, 0, "Tells how executions ended by minute, hour or day: counts by outcome, times of 50, 95 and 99 percent, cost"},
 		{"execution.costs", "GET", prefix + "/stats/costs", viewer, 0, "Tells what executions that ended have cost by day, pipeline, project and step, and what of it retries cost"},
 		{"execution.promises", "GET", prefix + "/stats/sla", viewer, 0, "Tells how long executions with an SLA took, which ones broke it, and which running ones will"},
 		{"metrics", "GET", prefix + "/metrics", viewer, 0, "Counts executions and schedules"},

@@ -26,7 +26,7 @@ func TestStatsOfExecutions(t *testing.T) {
 		}
 	}
 	r.finished("name: inline\nsteps: [{id: a, action: util.noop}]")
-	for _, bucket := range []string{"day", "hour"} {
+	for _, bucket := range []string{"day", "hour", "minute"} {
 		all, err := c.Stats(ctx, api.AskStats{Bucket: bucket, From: before})
 		good(t, err)
 		var sum api.EndedBucket // a test may go on over the end of an hour
@@ -35,6 +35,9 @@ func TestStatsOfExecutions(t *testing.T) {
 			if b.Pipeline != nil || b.Completed > 0 && (b.P50 == nil || *b.P50 <= 0 || *b.P99 < *b.P50) {
 				t.Errorf("by %s: %+v", bucket, b)
 			}
+		}
+		if total := &all.Total; total.Ended != sum.Ended || total.P50 == nil || *total.P50 > *total.P95 || total.From.Time != all.From.Time {
+			t.Errorf("by %s, together: %+v", bucket, all.Total)
 		}
 		if !all.Complete || sum.Ended != 5 || sum.Completed != 3 || sum.Failed != 2 {
 			t.Errorf("by %s: %+v", bucket, all)
@@ -56,6 +59,13 @@ func TestStatsOfExecutions(t *testing.T) {
 			t.Errorf("of the bad one: %+v", b)
 		}
 	}
+	bad, err = c.Stats(ctx, api.AskStats{Bucket: "minute", Pipeline: ids["bad"]})
+	good(t, err)
+	if len(bad.Buckets) == 0 || bad.Total.Failed != 2 || bad.Total.Ended != 2 {
+		t.Errorf("of the bad one, by minute: %+v", bad)
+	}
+	_, err = c.Stats(ctx, api.AskStats{Bucket: "minute", From: before.AddDate(0, 0, -2)})
+	want(t, err, stepwell.CodeInvalid)
 	old, err := c.Stats(ctx, api.AskStats{To: before.AddDate(0, 0, -2)})
 	good(t, err)
 	if len(old.Buckets) != 0 {

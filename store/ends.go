@@ -40,6 +40,15 @@ type EndGroup struct {
 	Bin      int // of their durations from the start (DurationBin)
 }
 
+// Ended is the end of one execution.
+type Ended struct {
+	At       time.Time
+	Took     time.Duration // from its start
+	Workflow string        // id of the stored pipeline, "" for none
+	Status   stepwell.ExecutionStatus
+	Cost     int64 // all that it has cost
+}
+
 // endHour is how the hour is written; it sorts as the hours do.
 const endHour = "2006-01-02T15"
 

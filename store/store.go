@@ -322,6 +322,9 @@ type Reader interface {
 	UsageOf(ctx context.Context, kind, id string) (stepwell.Spending, error)
 	// UsageIn lists the sums of a kind with ids from one on and before another, in order of their bytes, at most limit.
 	UsageIn(ctx context.Context, kind, from, before string, limit int) ([]Used, error)
+	// EndedIn lists the ends of executions that ended from one time on and before another, in order of their times, at most limit: the
+	// last ones. It reads them by an index of times, so it costs what it lists, whatever else the database has.
+	EndedIn(ctx context.Context, from, before time.Time, limit int) ([]Ended, error)
 }
 
 // Blobs keeps large outputs by content. CodeUnavailable says that the same call may succeed later (IsAway).

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 
@@ -69,7 +70,7 @@ func WriteStats(w io.Writer, s *api.ExecutionStats) error {
 	for i := range s.Buckets {
 		b := &s.Buckets[i]
 		at := b.From.UTC().Format("2006-01-02")
-		if s.Bucket == "hour" {
+		if s.Bucket != "day" {
 			at = b.From.UTC().Format("2006-01-02 15:04")
 		}
 		rows[i] = []string{at}
@@ -84,8 +85,12 @@ func WriteStats(w io.Writer, s *api.ExecutionStats) error {
 	if err := writeRows(w, titles, rows); err != nil {
 		return err
 	}
+	t := &s.Total
+	if _, err := fmt.Fprintf(w, "together: %d ended, %d completed, half within %s s, 95 %% within %s s, cost %s\n", t.Ended, t.Completed+t.WithFailures, cmp.Or(secondsCell(t.P50), "–"), cmp.Or(secondsCell(t.P95), "–"), cmp.Or(costText(t.Cost), "0")); err != nil {
+		return err
+	}
 	if !s.Complete {
-		_, err := fmt.Fprintln(w, "the last buckets are missing: ask for less time")
+		_, err := fmt.Fprintln(w, "there are more counts than are read at once: ask for less time")
 		return err
 	}
 	return nil

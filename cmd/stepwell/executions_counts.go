@@ -27,9 +27,9 @@ func (p *program) newStreamsCommand() *cobra.Command {
 
 func (p *program) newStatsCommand() *cobra.Command {
 	f := api.AskStats{}
-	bucket, by := choice{"day", []string{"day", "hour"}}, choice{"none", []string{"none", "pipeline"}}
+	bucket, by := choice{"day", []string{"day", "hour", "minute"}}, choice{"none", []string{"none", "pipeline"}}
 	var last time.Duration
-	cmd := p.asking("stats", "Count how executions ended, by day or hour", func(ctx context.Context, r *request) error {
+	cmd := p.asking("stats", "Count how executions ended, by day, hour or minute", func(ctx context.Context, r *request) error {
 		if last < 0 {
 			return stepwell.Invalid("give a duration such as 72h", "last: %s is not before now", last)
 		}
@@ -43,10 +43,10 @@ func (p *program) newStatsCommand() *cobra.Command {
 		return r.show(s, func() error { return view.WriteStats(p.out, s) })
 	})
 	flags := cmd.Flags()
-	flags.Var(&bucket, "bucket", "a line for each day, or each hour, in UTC")
+	flags.Var(&bucket, "bucket", "a line for each day, each hour or each minute, in UTC")
 	flags.Var(&by, "by", "pipeline: a line for each stored pipeline")
 	flags.StringVar(&f.Pipeline, "pipeline-id", "", "only executions of the stored pipeline with this `id`")
-	flags.DurationVar(&last, "last", 0, "the time before now, such as 72h; 14 days, or 24 hours, when it is not given")
+	flags.DurationVar(&last, "last", 0, "the time before now, such as 72h; 14 days, 24 hours or an hour when it is not given")
 	return cmd
 }
 

@@ -236,6 +236,26 @@ func (s *Store) UsageIn(_ context.Context, kind, from, before string, limit int)
 	return out[:min(len(out), limit)], nil
 }
 
+// EndedIn implements store.Reader.
+func (s *Store) EndedIn(_ context.Context, from, before time.Time, limit int) ([]store.Ended, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	var out []store.Ended
+	for _, x := range s.executions {
+		row := &x.row
+		if !row.Status.Terminal() || row.Ended.Before(from) || !row.Ended.Before(before) {
+			continue
+		}
+		e := store.Ended{At: row.Ended, Workflow: row.Workflow, Status: row.Status, Cost: row.Progress.Cost}
+		if !row.Started.IsZero() {
+			e.Took = row.Ended.Sub(row.Started)
+		}
+		out = append(out, e)
+	}
+	slices.SortStableFunc(out, func(a, b store.Ended) int { return a.At.Compare(b.At) })
+	return out[max(0, len(out)-limit):], nil
+}
+
 // Totals implements store.Keeper.
 func (s *Store) Totals(_ context.Context, since time.Time) (*store.Totals, error) {
 	s.mu.RLock()

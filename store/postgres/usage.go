@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -52,6 +53,25 @@ func (s *Store) UsageIn(ctx context.Context, kind, from, before string, limit in
 		out = append(out, v)
 		return nil
 	})
+	return out, fault("read", err)
+}
+
+// EndedIn lists the ends of executions in order of their times.
+func (s *Store) EndedIn(ctx context.Context, from, before time.Time, limit int) ([]store.Ended, error) {
+	rows, err := s.pool.Query(ctx, `SELECT ended, ended - coalesce(started, ended), coalesce(workflow, ''), status, coalesce(substring(progress FROM '"cost_micros":([0-9]+)')::bigint, 0)
+FROM execution_past WHERE ended >= $1 AND ended < $2 ORDER BY ended DESC LIMIT $3`, from.UnixMicro(), before.UnixMicro(), limit)
+	if err != nil {
+		return nil, fault("read", err)
+	}
+	var out []store.Ended
+	var at, took int64
+	var e store.Ended
+	_, err = pgx.ForEachRow(rows, []any{&at, &took, &e.Workflow, &e.Status, &e.Cost}, func() error {
+		e.At, e.Took, e.Workflow = time.UnixMicro(at).UTC(), time.Duration(took)*time.Microsecond, decode(e.Workflow)
+		out = append(out, e)
+		return nil
+	})
+	slices.Reverse(out)
 	return out, fault("read", err)
 }
 

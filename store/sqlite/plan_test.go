@@ -33,6 +33,7 @@ func TestPlans(t *testing.T) {
 		"steps_at":      "SEARCH step USING PRIMARY KEY (execution=? AND idx=?)",
 		"prune_audit":   "SEARCH audit USING COVERING INDEX audit_at (at<?)",
 		"blobs_used":    "SEARCH blob_use USING COVERING INDEX blob_use_hash (hash=?)",
+		"ended_in":      "SEARCH execution USING INDEX execution_ended (ended>? AND ended<?)",
 		"totals":        "SCAN execution USING COVERING INDEX execution_ended",
 		"object":        "SEARCH object USING INDEX object_name (kind=? AND name=?)",
 		"objects":       "SEARCH object USING PRIMARY KEY (kind=? AND id>? AND id<?)",

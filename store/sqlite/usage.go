@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"time"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/store"
@@ -34,6 +35,16 @@ func (s *Store) UsageIn(ctx context.Context, kind, from, before string, limit in
 		u.Kind = kind
 		return rows.Scan(&u.ID, &u.InputTokens, &u.OutputTokens, &u.AudioMillis, &u.Cost)
 	}, s.sql["usage_in"], kind, from, before, limit)
+}
+
+// EndedIn lists the ends of executions in order of their times.
+func (s *Store) EndedIn(ctx context.Context, from, before time.Time, limit int) ([]store.Ended, error) {
+	return list(ctx, s, func(rows *sql.Rows, e *store.Ended) error {
+		var at, took int64
+		err := rows.Scan(&at, &took, &e.Workflow, &e.Status, &e.Cost)
+		e.At, e.Took = time.UnixMicro(at).UTC(), time.Duration(took)*time.Microsecond
+		return err
+	}, s.sql["ended_in"], from.UnixMicro(), before.UnixMicro(), limit)
 }
 
 // mergeUsage merges the sums of commits, so that a batch writes each of its rows once.

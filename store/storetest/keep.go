@@ -75,6 +75,27 @@ var totals = []promise{
 		f.must(err)
 		equal(f, "completed of all times", got.Completed, 3)
 	}},
+	{"ends of executions are listed by their times: the last ones of a range", func(f *fixture) {
+		f.begin(1, 2, 3, 4)
+		for no, status := range map[int64]stepwell.ExecutionStatus{2: stepwell.ExecutionCompleted, 3: stepwell.ExecutionFailed, 4: stepwell.ExecutionCompleted} {
+			c := f.next(no, 2)
+			c.Update = &store.Update{Status: status, Ended: at(no * 1000), Progress: engine.Progress{Total: 1, Cost: no}}
+			f.commit(c)
+		}
+		in := func(from, before int64, limit int) (out []string) {
+			f.Helper()
+			ends, err := f.EndedIn(f.Context(), time.UnixMicro(at(from)), time.UnixMicro(at(before)), limit)
+			f.must(err)
+			for _, e := range ends {
+				out = append(out, fmt.Sprintf("%s %d %s cost %d", e.Status, (e.At.UnixMicro()-at(0))/1000, e.Took, e.Cost))
+			}
+			return out
+		}
+		equal(f, "all", in(0, 5000, 9), []string{"completed 2000 1.999s cost 2", "failed 3000 2.999s cost 3", "completed 4000 3.999s cost 4"})
+		equal(f, "the last", in(0, 5000, 1), []string{"completed 4000 3.999s cost 4"})
+		equal(f, "a range", in(2000, 3000, 9), []string{"completed 2000 1.999s cost 2"})
+		equal(f, "nothing", len(in(5000, 9000, 9)), 0)
+	}},
 	{"an empty store has none", func(f *fixture) {
 		got, err := f.Totals(f.Context(), time.Time{})
 		f.must(err)

@@ -11,3 +11,12 @@ SELECT id, input, output, audio, cost FROM usage WHERE kind = ?1 AND id >= ?2 AN
 
 -- name: prune_ends
 DELETE FROM usage WHERE kind = ?1 AND id IN (SELECT id FROM usage WHERE kind = ?1 AND id < ?2 ORDER BY id LIMIT +?3)
+
+-- name: ended_in
+SELECT * FROM (
+    SELECT ended, ended - coalesce(started, ended), coalesce(workflow, ''), status, coalesce(progress ->> 'cost_micros', 0)
+    FROM execution INDEXED BY execution_ended
+    WHERE status >= 4 AND ended >= ?1 AND ended < ?2
+    ORDER BY ended DESC
+    LIMIT +?3
+) ORDER BY 1

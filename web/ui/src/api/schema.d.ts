@@ -2092,7 +2092,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Tells how executions ended by hour or day: counts by outcome, times of 50, 95 and 99 percent, cost */
+        /** Tells how executions ended by minute, hour or day: counts by outcome, times of 50, 95 and 99 percent, cost */
         get: operations["execution.stats"];
         put?: never;
         post?: never;
@@ -3696,10 +3696,10 @@ export interface components {
         };
         ExecutionStats: {
             /** @enum {string} */
-            bucket: "hour" | "day";
+            bucket: "minute" | "hour" | "day";
             /** @description In order of time, then of pipelines. Those in which nothing ended are left out. */
             buckets: components["schemas"]["EndedBucket"][];
-            /** @description False: there are more counts than one request reads, and the last buckets are missing. Ask for less time. */
+            /** @description False: there are more counts than one request reads, and the last buckets are missing, of minutes the first. Ask for less time. */
             complete: boolean;
             /**
              * Format: date-time
@@ -3711,6 +3711,8 @@ export interface components {
              * @description Where the last one ends.
              */
             to: string | null;
+            /** @description All that are counted together; from is where the first bucket begins. */
+            total: components["schemas"]["EndedBucket"];
         };
         FailureGroup: {
             /** Format: int64 */
@@ -10732,14 +10734,15 @@ export interface operations {
     "execution.stats": {
         parameters: {
             query?: {
-                bucket?: "hour" | "day";
-                /** @description Defaults to 14 days before to, for hours to a day before it. */
+                /** @description Days and hours are counted when executions end and kept for 400 days. Minutes are read from the executions that the server still has, as they are now: one that was restarted in place counts at its last end, with all that it has cost. */
+                bucket?: "minute" | "hour" | "day";
+                /** @description Defaults to 14 days before to, for hours to a day, for minutes to an hour before it. Of minutes a day at most. */
                 from?: string;
                 /** @description pipeline: a bucket for each pipeline. */
                 group?: "none" | "pipeline";
                 /** @description Only executions of this stored pipeline. */
                 pipeline_id?: string;
-                /** @description Defaults to now. Days and hours are whole, in UTC. */
+                /** @description Defaults to now. Days, hours and minutes are whole, in UTC. */
                 to?: string;
             };
             header?: never;

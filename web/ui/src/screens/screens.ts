@@ -17,7 +17,7 @@ export interface Screen {
 
 // The first path that fits counts: those with fixed words stand before those without.
 export const screens: Screen[] = [
-  { path: "/", title: "Home", rail: { icon: "⌂", key: "h" }, asks: ["executions?limit=10", "metrics", "stats/executions?bucket=day"], load: () => import("./home/Home") },
+  { path: "/", title: "Home", rail: { icon: "⌂", key: "h" }, asks: ["executions?limit=10", "metrics", "stats/executions?bucket=hour"], load: () => import("./home/Home") },
   { path: "/executions", title: "Executions", rail: { icon: "▷", key: "e" }, load: () => import("./executions/Executions") },
   { path: "/executions/:a/compare/:b", title: "Compare", load: () => import("./compare/Compare") },
   { path: "/executions/:id/:tab?", title: "Execution", asks: ["executions/:id?steps=1", "executions/:id/graph"], tabAsks: { "log": ["executions/:id/logs?tail=200"] }, load: () => import("./execution/Execution") },

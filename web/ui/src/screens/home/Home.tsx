@@ -33,7 +33,7 @@ export default function Home() {
               <NeedsYou />
               <NextFires />
             </div>
-            <Ended />
+            <Ended otherwise="24h" />
             <Recent executions={executions} />
           </>
         )}

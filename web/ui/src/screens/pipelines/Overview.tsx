@@ -30,7 +30,7 @@ export function Overview({ p }: { p: Stored }) {
           )}
         </Loaded>
       </section>
-      <Ended pipeline={p.pipeline_id} />
+      <Ended pipeline={p.pipeline_id} otherwise="14d" />
       <Loaded of={active} lines={8}>
         {(v) => (
           <>
