@@ -36,6 +36,7 @@ type Execution struct {
 	Cost     Money      `json:"cost,omitempty" doc:"Money spent by all attempts of its steps, exact to a millionth; missing when there was none."`
 	Used     *Resources `json:"resources,omitempty" doc:"What the programs and requests of its steps have used, in all attempts; missing when nothing is known."`
 	Breached string     `json:"breached,omitempty" enum:"expected,maximum" doc:"Which promised duration has passed."`
+	Warnings int        `json:"warnings,omitempty" doc:"In lists that ask for it: log lines of level warning, among its first 500 lines that are not of level info."`
 	Held     string     `json:"held,omitempty" doc:"Why it does not continue, although it has not ended: no server can take it up."`
 }
 

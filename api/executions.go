@@ -19,8 +19,9 @@ import (
 
 // Limits of one answer.
 const (
-	detailSteps = 1000
-	maxOutputs  = 8 << 20 // bytes of outputs in one page of steps
+	detailSteps  = 1000
+	mostWarnings = 500     // lines that are not info, looked at of each execution of a list
+	maxOutputs   = 8 << 20 // bytes of outputs in one page of steps
 )
 
 // executions are the operations that show executions.
@@ -73,8 +74,9 @@ type ExecutionList struct {
 type ListExecutions struct {
 	Status []string `query:"status" maxItems:"20" enum:"pending,running,paused,cancelling,completed,completed_with_failures,failed,cancelled,timed_out" doc:"Any of these, with commas between them."`
 	store.Filter
-	Limit  int    `query:"limit" minimum:"1" maximum:"500" default:"50"`
-	Cursor string `query:"cursor" maxLength:"600"`
+	Warnings bool   `query:"warnings" doc:"Counts the warnings in the log of each."`
+	Limit    int    `query:"limit" minimum:"1" maximum:"500" default:"50"`
+	Cursor   string `query:"cursor" maxLength:"600"`
 }
 
 func (s *server) listExecutions(ctx context.Context, in *ListExecutions) (*answer[ExecutionList], error) {
@@ -100,8 +102,19 @@ func (s *server) listExecutions(ctx context.Context, in *ListExecutions) (*answe
 		return nil, err
 	}
 	out := ExecutionList{Executions: make([]Execution, 0, len(rows)), Next: cursorTo("executions", next)}
+	numbers := make([]int64, len(rows))
 	for i := range rows {
+		numbers[i] = rows[i].No
 		out.Executions = append(out.Executions, s.executionOf(&rows[i]))
+	}
+	if in.Warnings {
+		warnings, err := s.o.Store.LogWarnings(ctx, numbers, mostWarnings)
+		if err != nil {
+			return nil, err
+		}
+		for i := range rows {
+			out.Executions[i].Warnings = warnings[rows[i].No]
+		}
 	}
 	return reply(out, nil)
 }

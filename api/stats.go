@@ -13,7 +13,7 @@ import (
 
 // ExecutionStats are how executions ended, by time.
 type ExecutionStats struct {
-	Bucket   string        `json:"bucket" enum:"minute,hour,day"`
+	Bucket   string        `json:"bucket" enum:"minute,hour,day,all"`
 	From     Time          `json:"from" doc:"Where the first bucket begins."`
 	To       Time          `json:"to" doc:"Where the last one ends."`
 	Complete bool          `json:"complete" doc:"False: there are more counts than one request reads, and the last buckets are missing, of minutes the first. Ask for less time."`
@@ -40,7 +40,7 @@ type EndedBucket struct {
 
 // AskStats says which executions are counted.
 type AskStats struct {
-	Bucket   string    `query:"bucket" enum:"minute,hour,day" default:"day" doc:"Days and hours are counted when executions end and kept for 400 days. Minutes are read from the executions that the server still has, as they are now: one that was restarted in place counts at its last end, with all that it has cost."`
+	Bucket   string    `query:"bucket" enum:"minute,hour,day,all" default:"day" doc:"all: the whole time, in days, as one bucket: with group=pipeline what each of them usually takes. Days and hours are counted when executions end and kept for 400 days. Minutes are read from the executions that the server still has, as they are now: one that was restarted in place counts at its last end, with all that it has cost."`
 	Group    string    `query:"group" enum:"none,pipeline" default:"none" doc:"pipeline: a bucket for each pipeline."`
 	Pipeline string    `query:"pipeline_id" maxLength:"100" doc:"Only executions of this stored pipeline."`
 	From     time.Time `query:"from" doc:"Defaults to 14 days before to, for hours to a day, for minutes to an hour before it. Of minutes a day at most."`
@@ -124,6 +124,9 @@ func (s *server) stats(ctx context.Context, in *AskStats) (*answer[ExecutionStat
 			return
 		}
 		b := EndedBucket{From: resource.At(g.Hour.Truncate(size)), bins: map[int]int64{}}
+		if in.Bucket == "all" {
+			b.From = out.From
+		}
 		key := b.From.String()
 		if in.Group == "pipeline" {
 			b.Pipeline = &g.Workflow

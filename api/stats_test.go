@@ -52,6 +52,16 @@ func TestStatsOfExecutions(t *testing.T) {
 	if len(ended) != 3 || ended[ids["good"]] != 2 || ended[ids["bad"]] != 2 || ended[""] != 1 {
 		t.Errorf("by pipeline: %v", ended)
 	}
+	whole, err := c.Stats(ctx, api.AskStats{Bucket: "all", Group: "pipeline"})
+	good(t, err)
+	if len(whole.Buckets) != 3 || whole.Total.Ended != 5 {
+		t.Errorf("in all: %+v", whole)
+	}
+	for _, b := range whole.Buckets {
+		if *b.Pipeline == ids["good"] && (b.Ended != 2 || *b.P50 > *b.P95 || b.From.Time != whole.From.Time) {
+			t.Errorf("in all: %+v", b)
+		}
+	}
 	bad, err := c.Stats(ctx, api.AskStats{Pipeline: ids["bad"]})
 	good(t, err)
 	for _, b := range bad.Buckets {

@@ -314,6 +314,9 @@ type Reader interface {
 	// LogSpans cuts the log lines of an execution into at most n spans of equally many Seqs, those without lines left out, and
 	// counts what is in each. The cost is that of counting entries of indexes.
 	LogSpans(ctx context.Context, execution int64, n int) ([]LogSpan, error)
+	// LogWarnings counts the log lines of level warning of executions, by their numbers; those without any are left out. Of each it
+	// looks at the first so many lines that are not of level info, by an index that has only such lines.
+	LogWarnings(ctx context.Context, executions []int64, most int) (map[int64]int, error)
 	// WaitingSteps lists steps of unfinished executions that wait for a signal whose key has the prefix, in order of
 	// (execution number, index), from after the given one.
 	WaitingSteps(ctx context.Context, prefix string, after *WaitingStep, limit int) ([]WaitingStep, error)

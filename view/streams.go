@@ -70,7 +70,7 @@ func WriteStats(w io.Writer, s *api.ExecutionStats) error {
 	for i := range s.Buckets {
 		b := &s.Buckets[i]
 		at := b.From.UTC().Format("2006-01-02")
-		if s.Bucket != "day" {
+		if s.Bucket == "hour" || s.Bucket == "minute" {
 			at = b.From.UTC().Format("2006-01-02 15:04")
 		}
 		rows[i] = []string{at}

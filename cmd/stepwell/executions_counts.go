@@ -27,7 +27,7 @@ func (p *program) newStreamsCommand() *cobra.Command {
 
 func (p *program) newStatsCommand() *cobra.Command {
 	f := api.AskStats{}
-	bucket, by := choice{"day", []string{"day", "hour", "minute"}}, choice{"none", []string{"none", "pipeline"}}
+	bucket, by := choice{"day", []string{"day", "hour", "minute", "all"}}, choice{"none", []string{"none", "pipeline"}}
 	var last time.Duration
 	cmd := p.asking("stats", "Count how executions ended, by day, hour or minute", func(ctx context.Context, r *request) error {
 		if last < 0 {
@@ -43,7 +43,7 @@ func (p *program) newStatsCommand() *cobra.Command {
 		return r.show(s, func() error { return view.WriteStats(p.out, s) })
 	})
 	flags := cmd.Flags()
-	flags.Var(&bucket, "bucket", "a line for each day, each hour or each minute, in UTC")
+	flags.Var(&bucket, "bucket", "a line for each day, each hour or each minute, in UTC; all: for the whole time")
 	flags.Var(&by, "by", "pipeline: a line for each stored pipeline")
 	flags.StringVar(&f.Pipeline, "pipeline-id", "", "only executions of the stored pipeline with this `id`")
 	flags.DurationVar(&last, "last", 0, "the time before now, such as 72h; 14 days, 24 hours or an hour when it is not given")

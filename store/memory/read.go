@@ -172,6 +172,25 @@ func (s *Store) LogSpans(_ context.Context, execution int64, n int) (out []store
 	return out, nil
 }
 
+// LogWarnings implements store.Reader.
+func (s *Store) LogWarnings(_ context.Context, executions []int64, most int) (map[int64]int, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	out := map[int64]int{}
+	for _, no := range executions {
+		x, left := s.find(no), most
+		for i := 0; x != nil && i < len(x.lines) && left > 0; i++ {
+			if x.lines[i].Level == "warning" {
+				out[no]++
+			}
+			if x.lines[i].Level != "info" {
+				left--
+			}
+		}
+	}
+	return out, nil
+}
+
 // Events implements store.Reader.
 func (s *Store) Events(_ context.Context, execution, after int64, limit int) ([]engine.HistoryEvent, error) {
 	s.mu.Lock()

@@ -64,6 +64,20 @@ WHERE execution = $1 AND seq > $2 AND ($7 <= 0 OR seq < $7) AND level >= $3 AND 
 	return out, err
 }
 
+// LogWarnings implements store.Reader.
+func (s *Store) LogWarnings(ctx context.Context, executions []int64, most int) (map[int64]int, error) {
+	rows, err := s.pool.Query(ctx, `SELECT e, n FROM unnest($1::bigint[]) e CROSS JOIN LATERAL (SELECT count(*) FILTER (WHERE level = 2) AS n
+    FROM (SELECT level FROM log_line WHERE execution = e AND level <> 1 ORDER BY seq LIMIT $2) l) c WHERE n > 0`, executions, most)
+	if err != nil {
+		return nil, fault("read", err)
+	}
+	out := map[int64]int{}
+	var no int64
+	var n int
+	_, err = pgx.ForEachRow(rows, []any{&no, &n}, func() error { out[no] = n; return nil })
+	return out, fault("read", err)
+}
+
 // LogSpans implements store.Reader. Every count is of entries of an index that has all it needs.
 func (s *Store) LogSpans(ctx context.Context, execution int64, n int) ([]store.LogSpan, error) {
 	return list(ctx, s, func(row pgx.CollectableRow) (x store.LogSpan, err error) {

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"math"
 	"strings"
 
@@ -86,4 +87,23 @@ func (s *Store) LogSpans(ctx context.Context, execution int64, n int) ([]store.L
 		x.At = instant(at)
 		return err
 	}, s.sql["log_spans"], execution, store.Limit(n, 100, store.MaxLogSpans))
+}
+
+// LogWarnings implements store.Reader.
+func (s *Store) LogWarnings(ctx context.Context, executions []int64, most int) (map[int64]int, error) {
+	ids, err := json.Marshal(executions)
+	if err != nil {
+		return nil, err
+	}
+	out := map[int64]int{}
+	err = s.each(ctx, func(rows *sql.Rows) error {
+		var no int64
+		var n int
+		err := rows.Scan(&no, &n)
+		if n > 0 {
+			out[no] = n
+		}
+		return err
+	}, s.sql["log_warnings"], string(ids), most)
+	return out, fault("read "+s.path, err)
 }

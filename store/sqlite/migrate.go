@@ -83,7 +83,7 @@ func (s *Store) checkVersion(ctx context.Context, db *sql.DB) error {
 		s.sql["usage_in"] = "SELECT '', 0, 0, 0, 0 WHERE ?1 IS NULL AND ?2 IS NULL AND ?3 IS NULL LIMIT ?4"
 	}
 	if have < 15 {
-		for _, name := range []string{"logs_loud", "logs_loud_tail", "log_spans"} {
+		for _, name := range []string{"logs_loud", "logs_loud_tail", "log_spans", "log_warnings"} {
 			s.sql[name] = strings.ReplaceAll(s.sql[name], "INDEXED BY log_line_level", "")
 		}
 	}

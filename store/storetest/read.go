@@ -227,6 +227,11 @@ var logs = []promise{
 		f.must(f.AppendLogs(f.Context(), lines))
 		all, err := f.Logs(f.Context(), 1, store.LogFilter{Limit: 10_000})
 		f.must(err)
+		for most, want := range map[int]int{1000: 100, 3: 2} {
+			warnings, err := f.LogWarnings(f.Context(), []int64{1, 77}, most)
+			f.must(err)
+			equal(f, "warnings", fmt.Sprint(warnings), fmt.Sprintf("map[1:%d]", want))
+		}
 		for _, n := range []int{1, 3, 10, 1000, 5000} {
 			spans, err := f.LogSpans(f.Context(), 1, n)
 			f.must(err)

@@ -197,6 +197,10 @@ FROM span s
     LEFT JOIN odd o ON o.n = s.n
 ORDER BY s.n
 
+-- name: log_warnings
+SELECT e.value, (SELECT count(*) FROM (SELECT level FROM log_line INDEXED BY log_line_level WHERE execution = e.value AND level <> 1 ORDER BY seq LIMIT +?2) WHERE level = 2)
+FROM json_each(?1) e
+
 -- name: logs_loud
 -- As logs, of levels above info.
 SELECT seq, execution, step, step_key, attempt, at, level, message, attrs

@@ -162,3 +162,18 @@ test("a viewer sees, and is told why nothing can be started or cancelled", async
   await o.close()
   await own.stop()
 })
+
+test("a row says how long it took against what is usual, its warnings, and the schedule that started it by name", async () => {
+  const id = await store(server, { name: "often", steps: [{ id: "say", action: "util.log", params: { message: "careful", level: "warning" } }] })
+  const { job_id } = await server.ask("POST", "/scheduler/jobs", { name: "Every second", schedule: { type: "interval", expression: "@every 1s" }, callback: { type: "workflow", workflow_id: id } })
+  const find = async () => (await server.ask("GET", "/executions?pipeline=often&warnings=true")).executions[0]
+  await server.until(async () => (await find())?.status === "completed" && (await find()).warnings === 1)
+  await server.ask("POST", `/scheduler/jobs/${job_id}/pause`)
+  const o = await open(server, "/executions?pipeline=often", { width: 1600 })
+  const often = row(o, /often/).first()
+  await often.getByRole("img", { name: /^within usual: half take/ }).waitFor()
+  expect(await often.getByRole("link", { name: "1 warnings of often" }).getAttribute("href")).toMatch(/\/log\?level=warning$/)
+  expect(await often.getByRole("link", { name: "Every second" }).getAttribute("href")).toBe(`/schedules/${job_id}`)
+  await o.accessible("executions with what is usual")
+  await o.close()
+})

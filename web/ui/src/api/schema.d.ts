@@ -3564,6 +3564,11 @@ export interface components {
             trigger_type: string;
             /** @description Who asked for it. */
             triggered_by: string | null;
+            /**
+             * Format: int64
+             * @description In lists that ask for it: log lines of level warning, among its first 500 lines that are not of level info.
+             */
+            warnings?: number;
             /** @description The stored pipeline that it runs. */
             workflow_id: string | null;
             /**
@@ -3660,6 +3665,11 @@ export interface components {
             trigger_type: string;
             /** @description Who asked for it. */
             triggered_by: string | null;
+            /**
+             * Format: int64
+             * @description In lists that ask for it: log lines of level warning, among its first 500 lines that are not of level info.
+             */
+            warnings?: number;
             /** @description The stored pipeline that it runs. */
             workflow_id: string | null;
             /**
@@ -3696,7 +3706,7 @@ export interface components {
         };
         ExecutionStats: {
             /** @enum {string} */
-            bucket: "minute" | "hour" | "day";
+            bucket: "minute" | "hour" | "day" | "all";
             /** @description In order of time, then of pipelines. Those in which nothing ended are left out. */
             buckets: components["schemas"]["EndedBucket"][];
             /** @description False: there are more counts than one request reads, and the last buckets are missing, of minutes the first. Ask for less time. */
@@ -7183,6 +7193,8 @@ export interface operations {
                 /** @description Created before this time. */
                 to?: string;
                 trigger_type?: string;
+                /** @description Counts the warnings in the log of each. */
+                warnings?: boolean;
                 workflow_id?: string;
                 /** @description A version of the stored pipeline; 0: any. */
                 workflow_version?: number;
@@ -10734,8 +10746,8 @@ export interface operations {
     "execution.stats": {
         parameters: {
             query?: {
-                /** @description Days and hours are counted when executions end and kept for 400 days. Minutes are read from the executions that the server still has, as they are now: one that was restarted in place counts at its last end, with all that it has cost. */
-                bucket?: "minute" | "hour" | "day";
+                /** @description all: the whole time, in days, as one bucket: with group=pipeline what each of them usually takes. Days and hours are counted when executions end and kept for 400 days. Minutes are read from the executions that the server still has, as they are now: one that was restarted in place counts at its last end, with all that it has cost. */
+                bucket?: "minute" | "hour" | "day" | "all";
                 /** @description Defaults to 14 days before to, for hours to a day, for minutes to an hour before it. Of minutes a day at most. */
                 from?: string;
                 /** @description pipeline: a bucket for each pipeline. */

@@ -12,7 +12,7 @@ import { useNow } from "../../parts/Time"
 import { useSearchParams } from "../../url"
 import { RunDialog } from "../run/RunDialog"
 import { Chosen } from "./Chosen"
-import { columns } from "./columns"
+import { withWarnings } from "./columns"
 import { Durations } from "./Durations"
 import { Filters } from "./Filters"
 import { matches, newestFirst, queryOf } from "./query"
@@ -29,7 +29,7 @@ export default function Executions() {
   const query = useMemo(() => queryOf(search, minute * 60_000), [search, minute])
   // A range keeps its name as the hours move on: another key would take the list, its focus and its place away every minute.
   const list = usePages(["executions", "list", search.range ? { ...query, from: search.range, own: search.from } : query], async (cursor, signal) => {
-    const page = await data(api.GET("/api/v1/executions", { params: { query: { ...query, cursor, limit: 200 } }, signal }))
+    const page = await data(api.GET("/api/v1/executions", { params: { query: { ...query, cursor, limit: 200, warnings: true } }, signal }))
     return { rows: page.executions, next: page.next_cursor }
   }, { id: (x) => x.execution_id, order: newestFirst })
   useEffect(() => { if (search.range) void list.first.refetch({ cancelRefetch: false }) }, [search.range, minute])
@@ -56,7 +56,7 @@ export default function Executions() {
       <Loaded of={list.first} lines={12}>
         {() => rows.length > 0 ? (
           <div className="fill">
-            <Rows label="Executions" rows={rows} columns={columns} keyOf={(x) => x.execution_id} nameOf={(x) => `${x.pipeline} ${x.execution_id}`} onOpen={(x) => navigate(`/executions/${x.execution_id}`)} onEnd={end} onView={list.onView} chosen={chosen} onChoose={choose} />
+            <Rows label="Executions" rows={rows} columns={withWarnings} keyOf={(x) => x.execution_id} nameOf={(x) => `${x.pipeline} ${x.execution_id}`} onOpen={(x) => navigate(`/executions/${x.execution_id}`)} onEnd={end} onView={list.onView} chosen={chosen} onChoose={choose} />
           </div>
         ) : (
           <div className="empty">

@@ -2,11 +2,11 @@
 import { formatMoment } from "../../format"
 
 interface Bucket { from: string | null; ended: number; completed: number; completed_with_failures: number; failed: number; timed_out: number; cost?: string; p50_seconds?: number; p95_seconds?: number }
-interface Stats { bucket: "minute" | "hour" | "day"; from: string | null; to: string | null; buckets: Bucket[] }
+interface Stats { bucket: "minute" | "hour" | "day" | "all"; from: string | null; to: string | null; buckets: Bucket[] }
 
 export interface Time { at: string; ended: number; completed: number; withFailures: number; bad: number; cost: number; p50?: number; p95?: number }
 
-const sizes = { minute: 60_000, hour: 3_600_000, day: 86_400_000 }
+const sizes = { minute: 60_000, hour: 3_600_000, day: 86_400_000, all: Infinity }
 
 /** ranges are those that one can choose, with the buckets that the server counts by. */
 export const ranges = { "1h": { name: "The last hour", bucket: "minute", hours: 1 }, "24h": { name: "The last 24 hours", bucket: "hour", hours: 24 }, "7d": { name: "The last 7 days", bucket: "hour", hours: 168 }, "14d": { name: "The last 14 days", bucket: "day", hours: 336 } } as const
