@@ -43,8 +43,8 @@ type Options struct {
 	Closed bool
 	// Real are steps whose actions run, by what mocks are found by, in every test. They count before mocks and Handlers.
 	Real []string
-	// Begin is told of each test that begins, with the values in it that are secret. Defaults to nobody.
-	Begin func(secrets []string)
+	// Begin is told of each test that begins, with its pipeline and the values in it that are secret. Defaults to nobody.
+	Begin func(pipeline string, secrets []string)
 	// Recorded says that actions which run are answered from recordings, in which secrets are hidden: that something is hidden in what
 	// they give is no mistake of the pipeline then.
 	Recorded bool
@@ -204,7 +204,7 @@ func (r *run) set(ctx context.Context, begins time.Time) (done func(), err error
 		return nil, err
 	}
 	if r.o.Begin != nil {
-		r.o.Begin(r.secrets())
+		r.o.Begin(r.def.Name, r.secrets())
 	}
 	if r.o.Streams != nil {
 		if err := r.o.Streams.begin(r); err != nil {

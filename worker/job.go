@@ -6,13 +6,14 @@ import (
 	"time"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/action"
 	"github.com/stepwell/stepwell/engine"
 	"github.com/stepwell/stepwell/queue"
 )
 
 var (
 	errRevoked  = stepwell.Errorf(stepwell.CodeCancelled, "", "stopped on request")
-	errDeadline = stepwell.Errorf(stepwell.CodeTimeout, "", "the step's timeout passed")
+	errDeadline = action.ErrDeadline
 	// errDrained ends a stream when the pool is drained: it would go on while items come, and its next attempt goes
 	// on at its checkpoint.
 	errDrained = stepwell.Errorf(stepwell.CodeCancelled, "", "stopped at its last checkpoint, because the process ends")

@@ -25,11 +25,14 @@ type execRecording struct {
 
 // execFailure is a command that did not complete its step.
 type execFailure struct {
-	Kind    string        `json:"kind"` // failed, permanent or skipped
+	Kind    string        `json:"kind"` // failed, permanent, skipped or timed_out
 	Code    stepwell.Code `json:"code,omitempty"`
 	Message string        `json:"message"`
 	Hint    string        `json:"hint,omitempty"`
 }
+
+// timedOut is the kind of a command that was stopped because its step's timeout had passed.
+const timedOut = "timed_out"
 
 // execTape records commands, or gives what was recorded without starting a program.
 type execTape struct {
@@ -48,25 +51,20 @@ func (h execTape) Run(ctx context.Context, call *action.Call) (any, error) {
 		return h.replay(params)
 	}
 	out, err := h.execHandler.Run(ctx, call)
-	if ctx.Err() != nil {
+	late := ctx.Err() != nil && errors.Is(context.Cause(ctx), action.ErrDeadline)
+	if ctx.Err() != nil && !late {
 		return out, err // it was stopped: that is nothing to play again
 	}
 	r := execRecording{At: h.o.Now().UTC().Truncate(time.Second), Params: params}
-	if err != nil {
+	if late {
+		r.Error = &execFailure{Kind: timedOut, Code: stepwell.CodeTimeout, Message: action.ErrDeadline.Message}
+	} else if err != nil {
 		r.Error = h.failure(err)
 	} else if r.Outputs, err = h.hidden(out); err != nil {
 		return nil, err
 	}
-	raw, bad := json.MarshalIndent(&r, "", "  ")
-	if bad == nil {
-		bad = os.MkdirAll(h.tape.Dir, 0o755)
-	}
-	if bad == nil {
-		file, _ := h.tape.Next("exec-", string(params))
-		bad = os.WriteFile(file, append(raw, '\n'), 0o600)
-	}
-	if bad != nil {
-		return nil, fmt.Errorf("recording: %w", bad)
+	if bad := h.tape.Write("exec-", string(params), &r); bad != nil {
+		return nil, bad
 	}
 	return out, err
 }
@@ -164,6 +162,9 @@ func (h execTape) replay(params json.RawMessage) (any, error) {
 	}
 	if r.Error == nil {
 		return r.Outputs, nil
+	}
+	if r.Error.Kind == timedOut {
+		return nil, action.ErrDeadline
 	}
 	err = &stepwell.Error{Code: r.Error.Code, Message: r.Error.Message, Hint: r.Error.Hint}
 	switch r.Error.Kind {

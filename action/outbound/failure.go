@@ -17,6 +17,7 @@ import (
 	"unicode"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/action"
 )
 
 // Kind classifies failures of an exchange; kinds and statuses are the words of retry rules.
@@ -127,6 +128,9 @@ func hintOf(status int) string {
 func (x *exchange) failure(err error) error {
 	if f, ok := errors.AsType[*Failure](err); ok {
 		return f
+	}
+	if errors.Is(err, action.ErrDeadline) {
+		return action.ErrDeadline
 	}
 	if x.outer.Err() != nil {
 		return context.Cause(x.outer)

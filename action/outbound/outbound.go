@@ -116,9 +116,9 @@ func New(o Options) (*Client, error) {
 	case o.Record != "":
 		c.trips = &recorder{o.tape(o.Record), c.trips}
 	case o.Replay != "" && len(o.OnlyHosts) > 0:
-		c.trips = partly{g, c.trips, &replayer{o.tape(o.Replay)}}
+		c.trips = partly{g, c.trips, newReplayer(o.tape(o.Replay))}
 	case o.Replay != "":
-		c.trips = &replayer{o.tape(o.Replay)}
+		c.trips = newReplayer(o.tape(o.Replay))
 	}
 	return c, nil
 }

@@ -39,7 +39,55 @@ type recording struct {
 		Header map[string]string `json:"headers"`
 		Text   string            `json:"text,omitempty"`
 		Base64 string            `json:"base64,omitempty"`
-	} `json:"response"`
+	} `json:"response,omitzero"`
+	// Error is why there is no response, or none to its end.
+	Error *recordedError `json:"error,omitempty"`
+}
+
+// recordedError is a Failure, or the end of the step's time.
+type recordedError struct {
+	Kind    Kind          `json:"kind"`
+	Phase   string        `json:"phase,omitempty"`
+	Code    stepwell.Code `json:"code,omitempty"`
+	Message string        `json:"message"`
+	Hint    string        `json:"hint,omitempty"`
+}
+
+// kindDeadline is the kind of a request that was under way when the step's timeout passed.
+const kindDeadline Kind = "step_timeout"
+
+// record writes down an error of the transport, nil when it is nothing to play again: somebody has stopped the step.
+func (x *exchange) record(err error, tape *action.Tape) *recordedError {
+	err = x.failure(err)
+	if errors.Is(err, action.ErrDeadline) {
+		return &recordedError{Kind: kindDeadline, Code: stepwell.CodeTimeout, Message: action.ErrDeadline.Message}
+	}
+	f, ok := errors.AsType[*Failure](err)
+	if !ok {
+		return nil
+	}
+	return &recordedError{Kind: f.Kind, Phase: f.Phase, Code: f.Err.Code, Message: tape.Hidden(f.Err.Message), Hint: f.Err.Hint}
+}
+
+func (r *recordedError) error() error {
+	if r.Kind == kindDeadline {
+		return action.ErrDeadline
+	}
+	return &Failure{Kind: r.Kind, Phase: r.Phase, Err: &stepwell.Error{Code: r.Code, Message: r.Message, Hint: r.Hint}}
+}
+
+// failing is a body that breaks off.
+type failing struct{ err error }
+
+// Read implements io.Reader.
+func (f failing) Read([]byte) (int, error) { return 0, f.err }
+
+// upTo is a body of which this has come, and then err, nil if it is whole.
+func upTo(content []byte, err error) io.ReadCloser {
+	if err == nil {
+		return io.NopCloser(bytes.NewReader(content))
+	}
+	return io.NopCloser(io.MultiReader(bytes.NewReader(content), failing{err}))
 }
 
 // key is what tells requests apart: the method, the URL, and the request's body or name.
@@ -162,29 +210,34 @@ func (t *recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
+	x := req.Context().Value(exchangeKey{}).(*exchange)
+	r.At = time.Now().UTC().Truncate(time.Second)
 	resp, err := t.next.RoundTrip(req)
 	if err != nil {
-		return nil, err
+		if r.Error = x.record(err, t.Tape); r.Error == nil {
+			return nil, err
+		}
+		return nil, errors.Join(err, t.write(r))
 	}
-	content, err := io.ReadAll(io.LimitReader(resp.Body, maxRecorded+1))
-	if cerr := resp.Body.Close(); err == nil {
-		err = cerr
+	content, broken := io.ReadAll(io.LimitReader(resp.Body, maxRecorded+1))
+	if cerr := resp.Body.Close(); broken == nil {
+		broken = cerr
 	}
-	if err == nil && len(content) > maxRecorded {
-		err = &Failure{Kind: KindLimit, Phase: "body", Err: &stepwell.Error{Code: stepwell.CodeLimit, Message: "the response is too large to be recorded"}}
+	if len(content) > maxRecorded {
+		return nil, &Failure{Kind: KindLimit, Phase: "body", Err: &stepwell.Error{Code: stepwell.CodeLimit, Message: "the response is too large to be recorded"}}
 	}
-	if err != nil {
-		return nil, err
+	resp.Body = upTo(content, broken)
+	if broken != nil {
+		if r.Error = x.record(broken, t.Tape); r.Error == nil {
+			return resp, nil
+		}
 	}
-	resp.Body = io.NopCloser(bytes.NewReader(content))
-	x := req.Context().Value(exchangeKey{}).(*exchange)
 	for _, cookie := range resp.Cookies() {
 		t.Learned(cookie.Value)
 	}
 	if to, err := resp.Location(); err == nil {
 		t.Learned(NewRedactor(to, nil).values...)
 	}
-	r.At = time.Now().UTC().Truncate(time.Second)
 	r.Response.Status, r.Response.Header = resp.StatusCode, hideAll(t.Tape, x.redact.Header(resp.Header))
 	if shown := withoutMembers(t.Hidden(x.redact.Text(string(content))), resp.Header.Get("Content-Type"), t.Tape, secretAnswer); utf8.ValidString(shown) {
 		r.Response.Text = shown
@@ -197,19 +250,16 @@ func (t *recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-func (t *recorder) write(r *recording) error {
-	raw, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		return fmt.Errorf("recording: %w", err)
-	}
-	if err := os.MkdirAll(t.Dir, 0o755); err != nil {
-		return fmt.Errorf("recording: %w", err)
-	}
-	file, _ := t.Next("", r.key(r.Request.Body))
-	return os.WriteFile(file, append(raw, '\n'), 0o600)
+func (t *recorder) write(r *recording) error { return t.Write("", r.key(r.Request.Body), r) }
+
+type replayer struct {
+	*action.Tape
+	nearby nearby
 }
 
-type replayer struct{ *action.Tape }
+func newReplayer(tape *action.Tape) *replayer {
+	return &replayer{tape, nearby{turn: make(chan struct{}, 1)}}
+}
 
 // RoundTrip implements http.RoundTripper. A request that was never recorded, or not as often, fails.
 func (t *replayer) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -233,7 +283,7 @@ func (t *replayer) RoundTrip(req *http.Request) (*http.Response, error) {
 		raw, err = os.ReadFile(path)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		nearest, bad := t.nearest(wanted, n)
+		nearest, bad := t.nearest(req.Context(), wanted, n)
 		if bad != nil {
 			return nil, bad
 		}
@@ -247,6 +297,12 @@ func (t *replayer) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err := json.Unmarshal(raw, r); err != nil {
 		return nil, fmt.Errorf("recording %s: %w", filepath.Base(path), err)
 	}
+	var broken error
+	if r.Error != nil {
+		if broken = r.Error.error(); r.Response.Status == 0 {
+			return nil, broken
+		}
+	}
 	content := []byte(r.Response.Text)
 	if r.Response.Base64 != "" {
 		if content, err = base64.StdEncoding.DecodeString(r.Response.Base64); err != nil {
@@ -258,57 +314,12 @@ func (t *replayer) RoundTrip(req *http.Request) (*http.Response, error) {
 		header.Set(name, value)
 	}
 	header.Del("Content-Length")
+	length := int64(len(content))
+	if broken != nil {
+		length = -1
+	}
 	return &http.Response{StatusCode: r.Response.Status, Status: strings.TrimSpace(fmt.Sprint(r.Response.Status, " ", http.StatusText(r.Response.Status))),
-		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: header, Body: io.NopCloser(bytes.NewReader(content)), ContentLength: int64(len(content)), Request: req}, nil
-}
-
-// maxNearest bounds how many recordings are read to find the nearest one.
-const maxNearest = 10_000
-
-// nearest says which recording is most like a request of which there is none.
-func (t *replayer) nearest(wanted *recording, n int) (string, error) {
-	entries, err := os.ReadDir(t.Dir)
-	if err != nil {
-		return "", fmt.Errorf("recordings: %w", err)
-	}
-	most, found := -1, ""
-	for _, e := range entries[:min(len(entries), maxNearest)] {
-		if e.IsDir() || filepath.Ext(e.Name()) != ".json" {
-			continue
-		}
-		raw, err := os.ReadFile(filepath.Join(t.Dir, e.Name()))
-		if err != nil {
-			return "", fmt.Errorf("recordings: %w", err)
-		}
-		r := &recording{}
-		if json.Unmarshal(raw, r) != nil || r.Request.Method == "" {
-			continue // of something else
-		}
-		like := alike(wanted.Request.URL, r.Request.URL)
-		same := r.Request.Method == wanted.Request.Method
-		if same {
-			like += 1 << 10
-		}
-		if same && r.Request.URL == wanted.Request.URL {
-			like += 1<<20 + alike(wanted.Request.Body, r.Request.Body)
-		}
-		if like <= most {
-			continue
-		}
-		most, found = like, "the nearest one recorded is "+r.Request.Method+" "+r.Request.URL
-		switch {
-		case like < 1<<20:
-		case r.Request.Body != wanted.Request.Body:
-			at := alike(wanted.Request.Body, r.Request.Body)
-			found += fmt.Sprintf(" with another body: %q, now %q", stepwell.Clip(r.Request.Body[at:], 60), stepwell.Clip(wanted.Request.Body[at:], 60))
-		case n > 1:
-			found += fmt.Sprintf(", which was sent %d times", n-1)
-		}
-	}
-	if found == "" {
-		return "", nil
-	}
-	return "; " + found, nil
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: header, Body: upTo(content, broken), ContentLength: length, Request: req}, nil
 }
 
 // alike is how many bytes two texts have in common at their beginning, on a border of runes.

@@ -3,7 +3,9 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -29,7 +31,8 @@ import (
 // Recordings are written into a temporary folder. When the execution has ended, all that has turned out to be secret is hidden in them,
 // and they are put into their folder only if nothing of it is left in any of them.
 type taping struct {
-	dir     string // of the recordings
+	dir     string // of the recordings; when they are made, the pipeline's own
+	root    string // of all that are made
 	tests   string // where a test of the execution is written; "": nowhere
 	tape    *action.Tape
 	replays bool
@@ -44,7 +47,7 @@ const minTold = 6
 
 func newTaping(dir string, replays bool) *taping {
 	t := &taping{dir: dir, replays: replays, known: secret.NewRedactor()}
-	t.tape = &action.Tape{Dir: dir, Hide: t.hide, Learn: t.learn}
+	t.tape = &action.Tape{Dir: dir, Root: dir, Hide: t.hide, Learn: t.learn}
 	return t
 }
 
@@ -56,11 +59,11 @@ func (t *taping) learn(values ...string) {
 	}
 }
 
-// begin is for a test that begins: its values are the only secrets, and the calls are counted anew.
-func (t *taping) begin(secrets []string) {
+// begin is for a test of a pipeline that begins: its values are the only secrets, and the calls are counted anew.
+func (t *taping) begin(pipeline string, secrets []string) {
 	t.known = secret.NewRedactor()
 	t.known.Add(secrets...)
-	t.tape.Reset()
+	t.tape.Begin(recordingsOf(t.dir, pipeline))
 }
 
 func (t *taping) hide(text string) string {
@@ -86,7 +89,53 @@ func (t *taping) knows(text string) bool {
 // recordings are the names of recordings: of requests and of commands.
 var recordings = regexp.MustCompile(`^(exec-)?[0-9a-f]{24}-[0-9]+\.json$`)
 
-// files are the recordings in a folder, in order; none if there is no such folder.
+// plainName is a pipeline's name that can be a folder's on every system.
+var plainName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$`)
+
+// folderOf is where the recordings of a pipeline are within the folder of recordings.
+func folderOf(pipeline string) string {
+	if plainName.MatchString(pipeline) && !strings.HasSuffix(pipeline, ".") {
+		return pipeline
+	}
+	sum := sha256.Sum256([]byte(pipeline))
+	return "pipeline-" + hex.EncodeToString(sum[:8])
+}
+
+// recordingsOf is the folder with the recordings of a pipeline: its own, or, if it has none, the whole one, as it was recorded before
+// 2026-11-29 or is named by whoever asks for a pipeline's own folder.
+func recordingsOf(dir, pipeline string) string {
+	own := filepath.Join(dir, folderOf(pipeline))
+	if info, err := os.Stat(own); err == nil && info.IsDir() {
+		return own
+	}
+	return dir
+}
+
+// allRecordings are the recordings in a folder and in those of its pipelines, as paths in it.
+func allRecordings(dir string) (names []string, err error) {
+	if names, err = recordingsIn(dir); err != nil {
+		return nil, err
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	for _, e := range entries {
+		if !e.IsDir() {
+			continue
+		}
+		within, err := recordingsIn(filepath.Join(dir, e.Name()))
+		if err != nil && !errors.Is(err, fs.ErrPermission) {
+			return nil, err
+		}
+		for _, name := range within {
+			names = append(names, filepath.Join(e.Name(), name))
+		}
+	}
+	return names, nil
+}
+
+// recordingsIn are the recordings in a folder, in order; none if there is no such folder.
 func recordingsIn(dir string) (names []string, err error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -101,7 +150,7 @@ func recordingsIn(dir string) (names []string, err error) {
 }
 
 // record has a run's requests and commands recorded. done removes what is left.
-func (p *program) record(f *runFlags, file string) (t *taping, done func(), err error) {
+func (p *program) record(f *runFlags, file, pipeline string) (t *taping, done func(), err error) {
 	if f.resume || f.server != "" {
 		return nil, nil, stepwell.Invalid("leave one of them out", "an execution is recorded from its beginning, in this process: not with --resume or --server")
 	}
@@ -113,11 +162,13 @@ func (p *program) record(f *runFlags, file string) (t *taping, done func(), err 
 	}
 	switch {
 	case f.replayHTTP != "":
-		names, err := recordingsIn(f.replayHTTP)
+		names, err := allRecordings(f.replayHTTP)
 		if err == nil && len(names) == 0 {
 			err = noRecordings(f.replayHTTP)
 		}
-		return newTaping(f.replayHTTP, true), done, err
+		t = newTaping(f.replayHTTP, true)
+		t.tape.Begin(recordingsOf(f.replayHTTP, pipeline))
+		return t, done, err
 	case f.recordHTTP == "":
 		t = newTaping("", false)
 		t.tape = nil
@@ -127,8 +178,8 @@ func (p *program) record(f *runFlags, file string) (t *taping, done func(), err 
 			return nil, nil, err
 		}
 		done = func() { os.RemoveAll(tmp) } // what cannot be deleted stays in the system's folder for temporary files
-		t = newTaping(f.recordHTTP, false)
-		t.tape.Dir = tmp
+		t = newTaping(filepath.Join(f.recordHTTP, folderOf(pipeline)), false)
+		t.root, t.tape.Dir, t.tape.Root = f.recordHTTP, tmp, tmp
 	}
 	if f.record != "" {
 		name := strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
@@ -176,12 +227,16 @@ func (t *taping) keep(ctx context.Context, s *session, x *api.ExecutionDetail, f
 	return t.write(s, out)
 }
 
-// write replaces what was recorded before.
+// write replaces what was recorded of the pipeline before. Recordings of other pipelines stay.
 func (t *taping) write(s *session, out map[string][]byte) error {
+	replaced := ""
 	if t.tape != nil {
 		before, err := recordingsIn(t.dir)
 		if err != nil {
 			return err
+		}
+		if len(before) > 0 {
+			replaced = fmt.Sprintf(", in place of the %d that were there", len(before))
 		}
 		for _, name := range before {
 			if out[filepath.Join(t.dir, name)] == nil {
@@ -203,12 +258,24 @@ func (t *taping) write(s *session, out map[string][]byte) error {
 		if t.tests != "" {
 			n--
 		}
-		fmt.Fprintf(s.program.err, "recorded %d requests and commands in %s\n", n, t.dir)
+		fmt.Fprintf(s.program.err, "recorded %d requests and commands in %s%s\n", n, view.Printable(t.dir), replaced)
+		if err := t.tellOthers(s.program); err != nil {
+			return err
+		}
 	}
 	if t.tests != "" {
-		fmt.Fprintf(s.program.err, "recorded a test in %s\n", t.tests)
+		fmt.Fprintf(s.program.err, "recorded a test in %s\n", view.Printable(t.tests))
 	}
 	return nil
+}
+
+// tellOthers says what else is in the folder that nothing plays any more: recordings of no pipeline, as they were made before 2026-11-29.
+func (t *taping) tellOthers(p *program) error {
+	others, err := recordingsIn(t.root)
+	if err == nil && len(others) > 0 {
+		fmt.Fprintf(p.err, "stepwell: warning: %d recordings in %s itself name no pipeline; they answer only pipelines without a folder of their own there\n", len(others), view.Printable(t.root))
+	}
+	return err
 }
 
 // testOf is a test file of an execution, for a folder.
@@ -339,7 +406,7 @@ func (p *program) checkAge(dir, limit string) error {
 	if err != nil {
 		return err
 	}
-	names, err := recordingsIn(dir)
+	names, err := allRecordings(dir)
 	if err != nil {
 		return err
 	}

@@ -214,9 +214,9 @@ tests:
 		}
 	}
 	// Old recordings are told of.
-	for name, text := range r.texts("rec") {
+	for name, text := range r.texts("rec/flow") {
 		at := strings.Index(text, `"recorded_at": "`) + len(`"recorded_at": "`)
-		r.write("rec/"+name, text[:at]+"2020-01-02"+text[at+len("2020-01-02"):])
+		r.write("rec/flow/"+name, text[:at]+"2020-01-02"+text[at+len("2020-01-02"):])
 	}
 	out = r.must(1, "test", "flow.test.yaml", "--replay-http", "rec", "--check", "2w")
 	if !strings.Contains(out, "are older than 2w, the oldest is of 2020-01-02") {

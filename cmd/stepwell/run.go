@@ -125,7 +125,7 @@ func (p *program) runFile(file string, f *runFlags) error {
 	var t *taping
 	if f.record+f.recordHTTP+f.replayHTTP != "" {
 		var done func()
-		if t, done, err = p.record(f, file); err != nil {
+		if t, done, err = p.record(f, file, d.def.Name); err != nil {
 			return err
 		}
 		defer done()

@@ -156,7 +156,7 @@ func (p *program) checkRecordings(f *testFlags) error {
 		}
 		return nil
 	}
-	names, err := recordingsIn(f.replay)
+	names, err := allRecordings(f.replay)
 	if err == nil && len(names) == 0 {
 		err = noRecordings(f.replay)
 	}
@@ -308,7 +308,7 @@ func (p *program) testRunner(f *testFlags) (_ *scenario.Runner, done func(), err
 	}
 	done = func() { os.RemoveAll(dir) } // what cannot be deleted stays in the system's folder for temporary files
 	streams, clock := &scenario.Streams{Dir: filepath.Join(dir, "streams")}, &sim.Clock{}
-	var begin func([]string)
+	var begin func(string, []string)
 	var t *taping
 	if f.replay != "" {
 		t = newTaping(f.replay, true)
