@@ -102,6 +102,10 @@ func (c *Conductor) newLive(ctx context.Context, req *Request) (*live, json.RawM
 	if err := checkAbout(req.Pipeline.plan, req.About); err != nil {
 		return nil, nil, err
 	}
+	req.Partition = ""
+	if setting := req.Pipeline.plan.Partition; setting != nil && req.Workflow != "" {
+		req.Partition, _ = setting.Key(params) // "": it makes none
+	}
 	raw, err := c.record(ctx, id, req, params)
 	if err == nil {
 		err = c.takeOver(ctx, id, req, params)

@@ -88,6 +88,7 @@ type Origin struct {
 	Actor           string // the requester (budpipeline: triggered_by)
 	Project         string // counts its items; of a retry, those of the execution that it retries
 	Lesson          string // that it is a run for; a retry is for that of the execution that it retries
+	Partition       string // key of the one that it makes (settings.partition); "": none, or not known of an execution of before 2026-11-29
 	// Key makes the start happen once: a second start with the key finds the first (StartKeys). Written with
 	// Create, not read back with the row.
 	Key     string
@@ -244,6 +245,7 @@ type Filter struct {
 	Lesson          string    `query:"lesson" maxLength:"200" doc:"Executions that were started for the lesson, and retries of them."`
 	Trigger         string    `query:"trigger_type" maxLength:"100"`
 	Parent          string    `query:"parent_id" maxLength:"36"` // id of the execution that was retried
+	Partition       string    // of settings.partition. Quick for executions under way; asked with Workflow and Statuses
 	From            time.Time `query:"from" doc:"Created at this time or later."`
 	To              time.Time `query:"to" doc:"Created before this time."`
 	Before          string    `query:"before" maxLength:"36" doc:"Older than the execution with this id."`

@@ -51,6 +51,9 @@ type Ledger struct {
 	mu    sync.Mutex
 	kept  map[string]time.Time // since when snapshots are known to be stored, by their hashes
 	swept time.Time
+	// unnamed are, by pipeline, the partitions of the executions under way whose rows do not name theirs: those that were started
+	// before 2026-11-29. They are read once; when one is asked for, again.
+	unnamed map[string][]string
 }
 
 // maxKept bounds Ledger.kept.
@@ -68,7 +71,7 @@ func New(o Options) *Ledger {
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
-	return &Ledger{o: o, kept: map[string]time.Time{}}
+	return &Ledger{o: o, kept: map[string]time.Time{}, unnamed: map[string][]string{}}
 }
 
 // entry is what is stored of a partition.

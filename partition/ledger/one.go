@@ -39,7 +39,7 @@ func (g *Ledger) One(ctx context.Context, idOrName, key string) (*Partition, err
 	if err != nil {
 		return nil, err
 	}
-	running, err := g.running(ctx, p.ID, setting)
+	running, err := g.runningFor(ctx, p.ID, key, setting)
 	if err != nil {
 		return nil, err
 	}
@@ -48,8 +48,8 @@ func (g *Ledger) One(ctx context.Context, idOrName, key string) (*Partition, err
 		return nil, err
 	}
 	out := &Partition{Key: key, Values: values}
-	if err := g.state(ctx, out, &e, running[key], now); err != nil {
+	if err := g.state(ctx, out, &e, running, now); err != nil {
 		return nil, err
 	}
-	return out, out.tried(p.ID, &e, running[key])
+	return out, out.tried(p.ID, &e, running)
 }

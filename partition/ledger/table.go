@@ -201,6 +201,40 @@ func keyOf(x *store.Execution, setting *partition.Setting) (string, bool) {
 	return setting.Key(params)
 }
 
+// runningFor is the execution under way for one partition, nil when there is none.
+func (g *Ledger) runningFor(ctx context.Context, id, key string, setting *partition.Setting) (*store.Execution, error) {
+	list, err := g.o.Executions.Executions(ctx, store.Filter{Workflow: id, Partition: key, Statuses: unfinished})
+	if err != nil {
+		return nil, err
+	}
+	if len(list) > 0 {
+		return &list[len(list)-1], nil
+	}
+	g.mu.Lock()
+	old, read := g.unnamed[id]
+	g.mu.Unlock()
+	if read && !slices.Contains(old, key) {
+		return nil, nil
+	}
+	all, err := g.running(ctx, id, setting)
+	if err != nil {
+		return nil, err
+	}
+	old = nil
+	for key, x := range all {
+		if x.Partition == "" {
+			old = append(old, key)
+		}
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.unnamed) >= maxKept {
+		clear(g.unnamed)
+	}
+	g.unnamed[id] = old
+	return all[key], nil
+}
+
 // tried fills in the execution for a partition that runs, or tried last.
 func (p *Partition) tried(pipeline string, e *glance, running *store.Execution) error {
 	if running != nil {
@@ -406,8 +440,8 @@ func (g *Ledger) Start(ctx context.Context, idOrName string, values, states []st
 	if err != nil {
 		return nil, err
 	}
-	if running, err := g.running(ctx, p.ID, setting); err != nil || running[key] != nil {
-		return g.found(ctx, running[key], err)
+	if running, err := g.runningFor(ctx, p.ID, key, setting); err != nil || running != nil {
+		return g.found(ctx, running, err)
 	}
 	o, err := g.entry(ctx, entryID(p.ID, key))
 	if err != nil {

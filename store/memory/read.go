@@ -73,7 +73,7 @@ func (s *Store) Executions(_ context.Context, f store.Filter) (out []store.Execu
 }
 
 func selects(f *store.Filter, x *store.Execution) bool {
-	for _, pair := range [][2]string{{f.Pipeline, x.Pipeline}, {f.Workflow, x.Workflow}, {f.Job, x.Job}, {f.Project, x.Project}, {f.Lesson, x.Lesson}, {f.Trigger, x.Trigger}, {f.Parent, x.Parent}} {
+	for _, pair := range [][2]string{{f.Pipeline, x.Pipeline}, {f.Workflow, x.Workflow}, {f.Job, x.Job}, {f.Project, x.Project}, {f.Lesson, x.Lesson}, {f.Partition, x.Partition}, {f.Trigger, x.Trigger}, {f.Parent, x.Parent}} {
 		if pair[0] != "" && pair[0] != pair[1] {
 			return false
 		}

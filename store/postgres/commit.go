@@ -316,6 +316,7 @@ func (b *batch) created(no int64, u *update) error {
 	row[21].int(int64(x.Priority))
 	row[22].textOrNull(x.Project)
 	row[23].textOrNull(x.Lesson)
+	row[24].textOrNull(x.Partition)
 	if x.Key != "" {
 		row := b.keys.row()
 		row[0].text(x.Key)

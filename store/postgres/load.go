@@ -257,23 +257,23 @@ func scanOutput(rows pgx.Rows) (r engine.StepRow, err error) {
 
 // readColumns are the columns that scanExecution reads, before the version and the outputs.
 const readColumns = `no, id, pipeline, status, definition, parent, caused_by, dir, created, started, ended, failure, progress, params,
-    workflow, workflow_version, job, actor, concurrency, priority, project, lesson`
+    workflow, workflow_version, job, actor, concurrency, priority, project, lesson, partition_key`
 
 const lastVersion = `, (SELECT coalesce(max(version), 0) FROM step_log l WHERE l.execution = x.no)`
 
 func scanExecution(row pgx.CollectableRow) (x store.Execution, err error) {
-	var id, pipeline, parent, cause, dir, workflow, job, actor, concurrency, project, lesson text
+	var id, pipeline, parent, cause, dir, workflow, job, actor, concurrency, project, lesson, part text
 	var created, started, ended instant
 	var version number
 	var failure, progress, params, outputs value
 	err = row.Scan(&x.No, &id, &pipeline, &x.Status, &x.Definition, &parent, &cause, &dir, &created, &started, &ended, &failure, &progress, &params,
-		&workflow, &version, &job, &actor, &concurrency, &x.Priority, &project, &lesson, &x.Version, &outputs)
+		&workflow, &version, &job, &actor, &concurrency, &x.Priority, &project, &lesson, &part, &x.Version, &outputs)
 	if err != nil {
 		return x, err
 	}
 	x.ID, x.Pipeline, x.Parent, x.Trigger, x.Dir = string(id), string(pipeline), string(parent), string(cause), string(dir)
 	x.Params, x.Outputs = json.RawMessage(params), json.RawMessage(outputs)
-	x.Workflow, x.WorkflowVersion, x.Job, x.Actor, x.Concurrency, x.Project, x.Lesson = string(workflow), int(version), string(job), string(actor), string(concurrency), string(project), string(lesson)
+	x.Workflow, x.WorkflowVersion, x.Job, x.Actor, x.Concurrency, x.Project, x.Lesson, x.Partition = string(workflow), int(version), string(job), string(actor), string(concurrency), string(project), string(lesson), string(part)
 	x.Created, x.Started, x.Ended = created.time(), started.time(), ended.time()
 	if failure != nil {
 		err = json.Unmarshal(failure, &x.Failure)

@@ -47,10 +47,10 @@ func conditions(f store.Filter) (where, order string, args []any) {
 		list = append(list, fmt.Sprintf(condition, fmt.Sprint("$", len(args))))
 	}
 	order = "id DESC"
-	for i, x := range []struct{ column, value string }{{"parent", f.Parent}, {"job", f.Job}, {"lesson", f.Lesson}, {"project", f.Project}, {"workflow", f.Workflow}, {"pipeline", f.Pipeline}, {"caused_by", f.Trigger}} {
+	for i, x := range []struct{ column, value string }{{"partition_key", f.Partition}, {"parent", f.Parent}, {"job", f.Job}, {"lesson", f.Lesson}, {"project", f.Project}, {"workflow", f.Workflow}, {"pipeline", f.Pipeline}, {"caused_by", f.Trigger}} {
 		switch {
 		case x.value == "":
-		case i < 5 && order == "id DESC":
+		case i < 6 && order == "id DESC":
 			order = x.column + " DESC, id DESC"
 			add(x.column+" = ANY (ARRAY[%s])", encode(x.value))
 		default:

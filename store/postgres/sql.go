@@ -9,9 +9,9 @@ SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::text[], $5::t
 
 // executionColumns are the columns of both tables of executions.
 const executionColumns = `no, id, owner, pipeline, status, definition, parent, caused_by, dir, created, started, ended, failure, progress,
-    params, outputs, workflow, workflow_version, job, actor, concurrency, priority, project, lesson`
+    params, outputs, workflow, workflow_version, job, actor, concurrency, priority, project, lesson, partition_key`
 
-var executionTypes = []uint32{i8, str, i8, str, i2, raw, str, str, str, i8, i8, i8, str, str, str, str, str, i4, str, str, str, i4, str, str}
+var executionTypes = []uint32{i8, str, i8, str, i2, raw, str, str, str, i8, i8, i8, str, str, str, str, str, i4, str, str, str, i4, str, str, str}
 
 // In these statements = ANY (ARRAY[…]) makes a lookup by the key for each row. With a plain = the server may as well read a whole index:
 // its plans for small tables do, among them that of executions under way, whose dead entries it reads too.
@@ -22,7 +22,7 @@ func sqlCreate(table, other string) string {
 SELECT u.no, CASE WHEN NOT EXISTS (SELECT 1 FROM ` + other + ` x WHERE x.id = ANY (ARRAY[u.id])) THEN u.id END, ` + of("u", "owner, "+after(executionColumns, "owner, ")) + `
 FROM unnest($1::bigint[], $2::text[], $3::bigint[], $4::text[], $5::smallint[], $6::bytea[], $7::text[], $8::text[], $9::text[], $10::bigint[],
     $11::bigint[], $12::bigint[], $13::text[], $14::text[], $15::text[], $16::text[], $17::text[], $18::int[], $19::text[], $20::text[],
-    $21::text[], $22::int[], $23::text[], $24::text[]) AS u (` + executionColumns + `)`
+    $21::text[], $22::int[], $23::text[], $24::text[], $25::text[]) AS u (` + executionColumns + `)`
 }
 
 // of puts the name of a table before each column.
@@ -48,7 +48,7 @@ const (
 
 	// movedColumns are executionColumns of a row x that is moved with an update u.
 	movedColumns = `x.no, x.id, x.owner, x.pipeline, u.status, x.definition, x.parent, x.caused_by, x.dir, x.created, coalesce(u.started, x.started) AS started,
-    u.ended, u.failure, u.progress, x.params, u.outputs, x.workflow, x.workflow_version, x.job, x.actor, x.concurrency, x.priority, x.project, x.lesson`
+    u.ended, u.failure, u.progress, x.params, u.outputs, x.workflow, x.workflow_version, x.job, x.actor, x.concurrency, x.priority, x.project, x.lesson, x.partition_key`
 
 	changeLive = `UPDATE execution_live x ` + updateSet + ` FROM ` + updateRows + ` WHERE x.no = ANY (ARRAY[u.no]) RETURNING 1`
 	changePast = `UPDATE execution_past x ` + updateSet + ` FROM ` + updateRows + ` WHERE x.no = ANY (ARRAY[u.no]) RETURNING 1`

@@ -143,7 +143,7 @@ func (w *writer) createRow(no int64, x *store.Execution) error {
 	}
 	err = w.create.exec(w.conn, no, x.ID, x.Pipeline, int64(x.Status), x.Definition, text(x.Parent), x.Trigger, x.Dir,
 		x.Created.UnixMicro(), micros(x.Started), micros(x.Ended), failure, progress, blob(x.Params), blob(x.Outputs),
-		text(x.Workflow), number(int64(x.WorkflowVersion)), text(x.Job), text(x.Actor), text(x.Concurrency), number(int64(x.Priority)), number(x.Owner), text(x.Project), text(x.Lesson))
+		text(x.Workflow), number(int64(x.WorkflowVersion)), text(x.Job), text(x.Actor), text(x.Concurrency), number(int64(x.Priority)), number(x.Owner), text(x.Project), text(x.Lesson), text(x.Partition))
 	if err == nil && x.Key != "" {
 		err = w.run("start_key_put", x.Key, x.KeyHash, no, x.Created.UnixMicro())
 	}

@@ -16,7 +16,7 @@ var dumps = map[string]struct {
 }{
 	"definition": {1, "hash, body", ""},
 	"execution": {1, "no, id, pipeline, status, definition, parent, caused_by, dir, created, started, ended, failure, progress, params, outputs, " +
-		"workflow, workflow_version, job, actor, concurrency, priority, project, lesson", ""},
+		"workflow, workflow_version, job, actor, concurrency, priority, project, lesson, partition_key", ""},
 	"step": {2, "execution, idx, version, status, attempt, seq, queued, started, ended, worker, output, rare", ""},
 	// A log from before the steps whose rows it does not name were listed: all rows of the version are.
 	"step_log": {2, "execution, version, body, coalesce(unnamed, (SELECT json_group_array(json_array(s.idx, 1)) FROM step s " +

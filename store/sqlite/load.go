@@ -175,18 +175,18 @@ func (s *Store) executions(ctx context.Context, query string, args ...any) ([]st
 }
 
 func scanExecution(rows *sql.Rows, x *store.Execution) error {
-	var parent, workflow, job, actor, concurrency, project, lesson sql.NullString
+	var parent, workflow, job, actor, concurrency, project, lesson, part sql.NullString
 	var created, started, ended, version, priority sql.NullInt64
 	var failure, progress, params, outputs []byte
 	err := rows.Scan(&x.No, &x.ID, &x.Pipeline, &x.Status, &x.Definition, &parent, &x.Trigger, &x.Dir,
 		&created, &started, &ended, &failure, &progress, &params,
-		&workflow, &version, &job, &actor, &concurrency, &priority, &project, &lesson, &x.Version, &outputs)
+		&workflow, &version, &job, &actor, &concurrency, &priority, &project, &lesson, &part, &x.Version, &outputs)
 	if err != nil {
 		return err
 	}
 	x.Parent, x.Params, x.Outputs = parent.String, params, outputs
 	x.Origin = store.Origin{Workflow: workflow.String, WorkflowVersion: int(version.Int64), Job: job.String, Actor: actor.String,
-		Concurrency: concurrency.String, Priority: int(priority.Int64), Project: project.String, Lesson: lesson.String}
+		Concurrency: concurrency.String, Priority: int(priority.Int64), Project: project.String, Lesson: lesson.String, Partition: part.String}
 	x.Created, x.Started, x.Ended = instant(created), instant(started), instant(ended)
 	if failure != nil {
 		if err := json.Unmarshal(failure, &x.Failure); err != nil {

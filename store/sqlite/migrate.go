@@ -87,7 +87,7 @@ func (s *Store) checkVersion(ctx context.Context, db *sql.DB) error {
 			s.sql[name] = strings.ReplaceAll(s.sql[name], "INDEXED BY log_line_level", "")
 		}
 	}
-	for column, since := range map[string]int{"project": 10, "lesson": 11} { // no execution of before has them
+	for column, since := range map[string]int{"project": 10, "lesson": 11, "partition_key": 16} { // no execution of before has them
 		for name, query := range s.sql {
 			if have < since {
 				s.sql[name] = strings.NewReplacer(", "+column+",", ", NULL,", "OR "+column+" = ?", "OR NULL = ?").Replace(query)

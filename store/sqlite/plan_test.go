@@ -67,6 +67,7 @@ func TestListPlans(t *testing.T) {
 		{of(store.Filter{Workflow: "w", WorkflowVersion: 2}, failed, cancelled), "INDEX execution_version_odd (workflow=? AND workflow_version=? AND status=? AND rowid<?)"},
 		{of(store.Filter{Workflow: "w"}, failed), "INDEX execution_workflow_odd (workflow=? AND status=? AND rowid<?)"},
 		{of(store.Filter{Workflow: "w"}, running), "INDEX execution_open (no<?)"},
+		{of(store.Filter{Workflow: "w", Partition: "p"}, running, paused), "INDEX execution_partition (partition_key=? AND workflow=? AND rowid<?)"},
 		{store.Filter{Job: "j", Workflow: "w"}, "INDEX execution_job (job=? AND rowid<?)"},
 		{store.Filter{Parent: "p", Job: "j"}, "INDEX execution_parent (parent=? AND rowid<?)"},
 		{store.Filter{Lesson: "l", Project: "p"}, "INDEX execution_lesson (lesson=? AND rowid<?)"},
@@ -115,7 +116,7 @@ func planOf(t *testing.T, s *Store, query string) string {
 
 // parameters is how many a query takes.
 func parameters(query string) int {
-	for n := 13; n > 0; n-- {
+	for n := 14; n > 0; n-- {
 		if strings.Contains(query, fmt.Sprintf("?%d", n)) {
 			return n
 		}

@@ -47,7 +47,7 @@ func (s *Store) Executions(ctx context.Context, f store.Filter) ([]store.Executi
 	if !f.To.IsZero() {
 		to = f.To.UnixMicro()
 	}
-	return s.executions(ctx, narrow(s.sql["executions"], f), f.Before, f.Pipeline, mask, f.Workflow, f.Job, f.Parent, f.Trigger, from, to, store.Limit(f.Limit, 50, 1000), f.Project, f.Lesson, f.WorkflowVersion)
+	return s.executions(ctx, narrow(s.sql["executions"], f), f.Before, f.Pipeline, mask, f.Workflow, f.Job, f.Parent, f.Trigger, from, to, store.Limit(f.Limit, 50, 1000), f.Project, f.Lesson, f.WorkflowVersion, f.Partition)
 }
 
 // UnfinishedRuns lists executions of lessons that are queued or running, oldest first. It reads the index of executions under way.
@@ -93,6 +93,8 @@ func withIndex(s stepwell.ExecutionStatus) string {
 // narrowTo is narrow for one status. Executions under way are found as such: they are few.
 func narrowTo(query string, f store.Filter, s stepwell.ExecutionStatus) string {
 	switch {
+	case f.Partition != "" && s < stepwell.ExecutionCompleted:
+		return plain(plain(query, "partition_key", 14), "workflow", 4)
 	case f.Project != "":
 		return plain(query, "project", 11)
 	case f.Workflow == "" || s < stepwell.ExecutionCompleted:

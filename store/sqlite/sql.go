@@ -16,7 +16,7 @@ type queries map[string]string
 
 // executionColumns are the columns that scanExecution reads, before the outputs.
 const executionColumns = `no, id, pipeline, status, definition, parent, caused_by, dir, created, started, ended, failure, progress, params,
-    workflow, workflow_version, job, actor, concurrency, priority, project, lesson, (SELECT coalesce(max(version), 0) FROM step_log l WHERE l.execution = no)`
+    workflow, workflow_version, job, actor, concurrency, priority, project, lesson, partition_key, (SELECT coalesce(max(version), 0) FROM step_log l WHERE l.execution = no)`
 
 func loadQueries() (queries, error) {
 	q := queries{}

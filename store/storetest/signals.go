@@ -267,7 +267,7 @@ var origins = []promise{
 	{"where an execution comes from is kept, but its start key", func(f *fixture) {
 		f.must(f.PutDefinition(f.Context(), []byte("hash"), []byte(three)))
 		c := f.first(1)
-		c.Create.Origin = store.Origin{Workflow: "wf", WorkflowVersion: 3, Job: "job", Actor: "kim", Key: "k", KeyHash: []byte{0, 1}, Concurrency: "tenant-1", Priority: -4, Project: "p", Lesson: "l"}
+		c.Create.Origin = store.Origin{Workflow: "wf", WorkflowVersion: 3, Job: "job", Actor: "kim", Key: "k", KeyHash: []byte{0, 1}, Concurrency: "tenant-1", Priority: -4, Project: "p", Lesson: "l", Partition: "s2/2026-08"}
 		f.commit(c)
 		want := c.Create.Origin
 		want.Key, want.KeyHash = "", nil
@@ -293,7 +293,7 @@ var origins = []promise{
 				c.Create.Lesson = fmt.Sprint("l", no%2)
 			}
 			if no > 6 {
-				c.Create.Trigger, c.Create.Parent = "retry", id(1)
+				c.Create.Trigger, c.Create.Parent, c.Create.Partition = "retry", id(1), "s2/2026-08"
 			}
 			f.commit(c)
 		}
@@ -302,6 +302,7 @@ var origins = []promise{
 			{Trigger: "retry"}: {8, 7}, {Parent: id(1)}: {8, 7}, {Parent: id(1), Workflow: "wf0"}: {8}, {Parent: id(2)}: nil,
 			{From: time.UnixMicro(at(3)), To: time.UnixMicro(at(5))}: {4, 3}, {From: time.UnixMicro(at(8))}: {8}, {To: time.UnixMicro(at(1))}: nil,
 			{Workflow: "wf1", Before: id(5), Limit: 1}: {3}, {Workflow: "%"}: nil, {Project: "p"}: {6, 3}, {Project: "p", Before: id(6)}: {3}, {Project: "p", Workflow: "wf0"}: {6}, {Project: "%"}: nil,
+			{Partition: "s2/2026-08"}: {8, 7}, {Workflow: "wf1", Partition: "s2/2026-08", Statuses: []stepwell.ExecutionStatus{stepwell.ExecutionPending, stepwell.ExecutionRunning}}: {7}, {Workflow: "wf1", Partition: "s2"}: nil,
 			{Lesson: "l1"}: {7, 5}, {Lesson: "l0", Project: "p"}: {6}, {Lesson: "l1", Before: id(7)}: {5}, {Lesson: "l"}: nil,
 			{Workflow: "wf1", WorkflowVersion: 2}: {5, 1}, {Workflow: "wf0", WorkflowVersion: 2}: nil, {WorkflowVersion: 2}: {5, 1}, {Workflow: "wf1", WorkflowVersion: 4, Lesson: "l1"}: {7},
 		} {

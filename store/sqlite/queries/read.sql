@@ -19,6 +19,7 @@ WHERE no < coalesce((SELECT no FROM execution WHERE id = ?1), 922337203685477580
     AND (?11 = '' OR project = ?11)
     AND (?12 = '' OR lesson = ?12)
     AND (?13 = 0 OR workflow_version = ?13)
+    AND (?14 = '' OR partition_key = ?14)
 ORDER BY no DESC
 LIMIT +?10
 

@@ -16,8 +16,8 @@ SELECT EXISTS (SELECT 1 FROM step_log WHERE execution = ? AND version = ?)
 
 -- name: create
 INSERT INTO execution (no, id, pipeline, status, definition, parent, caused_by, dir, created, started, ended, failure,
-    progress, params, outputs, workflow, workflow_version, job, actor, concurrency, priority, owner, project, lesson)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    progress, params, outputs, workflow, workflow_version, job, actor, concurrency, priority, owner, project, lesson, partition_key)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- name: update
 UPDATE execution
