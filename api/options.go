@@ -78,6 +78,7 @@ type Redactor interface {
 type Catalog interface {
 	Spec(name string) (*spec.Spec, bool)
 	Specs() []spec.Spec
+	Names() []string
 	Schema(name string) (map[string]any, bool)
 }
 
@@ -122,6 +123,8 @@ type Options struct {
 	// Estimates say how long executions still take. Defaults to nothing being known.
 	Estimates *estimate.Book
 	Meter     *meter.Meter
+	// Retention is for how long executions that have ended are kept. Defaults to for good.
+	Retention time.Duration
 	// Workers serves workers in other processes. Defaults to none.
 	Workers Workers
 	// StreamFailures gives the failure records of the streams of an execution, as JSON (stream.Failures). Defaults to none.

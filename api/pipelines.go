@@ -28,6 +28,8 @@ type pipelines struct {
 	*kindOf[NewPipeline, NewPipeline, Pipeline, Pipeline, ListPipelines]
 	*server
 	planning turns
+	judging  turns
+	past     pasts
 }
 
 func pipelinesOf(l *pipeline.Library) Kind {
@@ -78,7 +80,7 @@ type ValidateRequest struct {
 type Validation struct {
 	Valid    bool     `json:"valid"`
 	Name     string   `json:"name"`
-	Problems []Detail `json:"problems" nullable:"false" doc:"Errors and warnings, in order of the document, and behind them warnings of steps that the policy denies to what the caller writes."`
+	Problems []Detail `json:"problems" nullable:"false" doc:"Errors and warnings, in order of the document, and behind them warnings of steps that the policy denies to what the caller writes, and of what does not go with the pipeline's schedules and past executions."`
 }
 
 func (p *pipelines) validate(ctx context.Context, in *bodyInput[ValidateRequest]) (*answer[Validation], error) {
@@ -92,14 +94,9 @@ func (p *pipelines) validate(ctx context.Context, in *bodyInput[ValidateRequest]
 	out := Validation{Valid: problems.Err() == nil}
 	if d != nil {
 		out.Name = d.Name
-		denied, err := p.o.Pipelines.Denied(ctx, d, access.Of(ctx).Role.String())
-		if err != nil {
-			return nil, err
-		}
-		problems = append(problems, denied...)
 	}
-	out.Problems = pipeline.Details(problems)
-	return reply(out, nil)
+	out.Problems, err = p.details(ctx, d, in.Body.Document, problems)
+	return reply(out, err)
 }
 
 // ListVersions selects versions.

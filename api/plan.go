@@ -12,7 +12,6 @@ import (
 	"github.com/stepwell/stepwell/access"
 	"github.com/stepwell/stepwell/definition"
 	"github.com/stepwell/stepwell/field"
-	"github.com/stepwell/stepwell/pipeline"
 	"github.com/stepwell/stepwell/store"
 )
 
@@ -88,14 +87,10 @@ func (p *pipelines) plan(ctx context.Context, in *bodyInput[PlanRequest]) (*answ
 			return nil, err
 		}
 		out.Name = d.Name
-		denied, err := p.o.Pipelines.Denied(ctx, d, access.Of(ctx).Role.String())
-		if err != nil {
-			return nil, err
-		}
-		problems = append(problems, denied...)
 	}
-	out.Valid, out.Problems = problems.Err() == nil, pipeline.Details(problems)
-	return reply(out, nil)
+	out.Valid = problems.Err() == nil
+	out.Problems, err = p.details(ctx, d, in.Body.Document, problems)
+	return reply(out, err)
 }
 
 // referencesOf groups the uses of an outline by step, in the order of the document.

@@ -216,7 +216,7 @@ func (s *Server) made() bool {
 func (s *Server) apiOptions() api.Options {
 	return api.Options{Store: s.Store, Blobs: s.Store.Blobs(), Control: s.control(), Forecast: s.forecast(), Signals: s.Conductor,
 		Catalog: s.Actions, Pipelines: s.library, Partitions: s.partitions, Schedules: s.schedules, Kinds: s.kinds(), Clusters: &clusters{App: s.App}, Vault: s.Secrets.Vault,
-		Keys: s.keys, Refused: s.refusedCommands, Policies: s.policies, Feed: s.hub, Estimates: s.estimates, Redact: s.Secrets, Audit: s.recorder, Version: s.o.Version, Log: s.log}
+		Keys: s.keys, Refused: s.refusedCommands, Policies: s.policies, Feed: s.hub, Estimates: s.estimates, Redact: s.Secrets, Audit: s.recorder, Version: s.o.Version, Retention: s.o.Retention.Executions, Log: s.log}
 }
 
 func (s *Server) buildAPI(context.Context) error {

@@ -8,6 +8,7 @@ package lint
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/stepwell/stepwell/definition"
@@ -61,6 +62,20 @@ func Find(d *definition.Definition, cat definition.Catalog, file string, src []b
 		}
 	}
 	return ordered(suppress(combine(found, report.Problems()), file, src))
+}
+
+// Past returns the warnings, in order and with their codes, that come of the schedules and the past of a pipeline alone (Facts.Schedules,
+// Usual, Steps, Retention): of a definition that Parse has made of src, without those that comments in it suppress. Its cost is that of a
+// survey of the definition.
+func Past(d *definition.Definition, cat definition.Catalog, src []byte, facts Facts) definition.Problems {
+	if len(facts.Schedules) == 0 && facts.Usual == 0 && len(facts.Steps) == 0 || len(d.Matrix) > 0 {
+		return nil
+	}
+	report := &spec.Report{}
+	s := newScene(d, cat, report, facts)
+	s.timing()
+	s.limits()
+	return slices.DeleteFunc(ordered(suppress(report.Problems(), "", src)), func(p definition.Problem) bool { return !strings.HasPrefix(p.Code, "SW5") })
 }
 
 // combine puts the problems of both into document order. One that Check has found at the same place in its own words only

@@ -105,6 +105,7 @@ type Detail struct {
 	Column   int    `json:"column,omitempty" doc:"Column in a document, from 1."`
 	Message  string `json:"message"`
 	Hint     string `json:"hint,omitempty"`
+	Code     string `json:"code,omitempty" doc:"Of a rule of lint, such as SW504 (docs/lint.md)."`
 	Warning  bool   `json:"warning,omitempty" doc:"It does not stand in the way."`
 }
 

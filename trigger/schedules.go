@@ -251,6 +251,24 @@ func (s *Schedules) List(_ context.Context, f *Filter) ([]Status, error) {
 	return list, nil
 }
 
+// Timed are the active jobs with times of their own that start one of the pipelines, by id or name; at most so many, by their ids.
+func (s *Schedules) Timed(most int, pipelines ...string) []Job {
+	now := s.o.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var list []Job
+	for _, e := range s.jobs {
+		if e.Target == nil || !slices.Contains(pipelines, e.Target.Workflow) || e.view(now).Status != StatusActive {
+			continue
+		}
+		if _, timed := e.Spec(); timed {
+			list = append(list, e.Job)
+		}
+	}
+	slices.SortFunc(list, func(a, b Job) int { return strings.Compare(a.ID, b.ID) })
+	return list[:min(len(list), most)]
+}
+
 // Stats are figures for metrics.
 type Stats struct {
 	Jobs    int           // all

@@ -118,7 +118,7 @@ func problemsIn(file string, err error) error {
 	}
 	var problems definition.Problems
 	for _, d := range details {
-		problems = append(problems, definition.Problem{File: file, Line: d.Line, Column: d.Column, Message: d.Message, Hint: d.Hint, Warning: d.Warning})
+		problems = append(problems, definition.Problem{File: file, Line: d.Line, Column: d.Column, Message: d.Message, Hint: d.Hint, Code: d.Code, Warning: d.Warning})
 	}
 	return problems
 }

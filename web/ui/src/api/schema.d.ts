@@ -3210,6 +3210,8 @@ export interface components {
             comment?: string;
         };
         Detail: {
+            /** @description Of a rule of lint, such as SW504 (docs/lint.md). */
+            code?: string;
             /**
              * Format: int64
              * @description Column in a document, from 1.
@@ -4800,7 +4802,7 @@ export interface components {
             /** @description Missing when the text cannot be read. */
             graph?: components["schemas"]["Draft"];
             name: string;
-            /** @description Errors and warnings, in order of the document, and behind them warnings of steps that the policy denies to what the caller writes. */
+            /** @description Errors and warnings, in order of the document, and behind them warnings of steps that the policy denies to what the caller writes, and of what does not go with the pipeline's schedules and past executions. */
             problems: components["schemas"]["Detail"][];
             /** @description Where the document names its steps, by the step's id: what renaming one has to change. */
             references: {
@@ -6061,7 +6063,7 @@ export interface components {
         };
         Validation: {
             name: string;
-            /** @description Errors and warnings, in order of the document, and behind them warnings of steps that the policy denies to what the caller writes. */
+            /** @description Errors and warnings, in order of the document, and behind them warnings of steps that the policy denies to what the caller writes, and of what does not go with the pipeline's schedules and past executions. */
             problems: components["schemas"]["Detail"][];
             valid: boolean;
         };
