@@ -157,7 +157,8 @@ func (a *auditor) walkNodes(ctx context.Context, dir string, visit func(string, 
 	})
 }
 
-// readDir gives the entries of a directory, some at a time.
+// readDir gives the entries of a directory, some at a time, and up to 1,000 by their names: file systems have orders of their own, and what
+// is written of the same items shall be the same.
 func (a *auditor) readDir(ctx context.Context, dir string, entry func(fs.DirEntry) error) error {
 	f, err := os.Open(a.place.local(dir))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -172,6 +173,7 @@ func (a *auditor) readDir(ctx context.Context, dir string, entry func(fs.DirEntr
 			return err
 		}
 		some, err := f.ReadDir(1000)
+		slices.SortFunc(some, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
 		for _, d := range some {
 			if err := entry(d); err != nil {
 				return err
