@@ -8,6 +8,8 @@ import { download } from "./download"
 import type { Time } from "./time"
 import type { Log } from "./useLog"
 
+const pause = 100 // ms without a key after which is searched; Enter searches at once
+
 /** LogTools are the filters of a log, and what can be done with it. */
 export function LogTools({ execution, step, time, log }: { execution: string; step?: string; time?: Time; log: Log }) {
   const [search, setSearch] = useSearchParams()
@@ -17,9 +19,10 @@ export function LogTools({ execution, step, time, log }: { execution: string; st
   useKeys([{ keys: "/", does: "Search in the log", act: () => input.current?.focus() }])
   const sent = useRef(text) // what comes back from the address does not overwrite what has been typed since
   useEffect(() => { if ((search.q ?? "") !== sent.current) { sent.current = search.q ?? ""; setText(sent.current) } }, [search.q])
+  const find = (text: string) => { sent.current = text; setSearch({ q: text, line: undefined }) }
   useEffect(() => {
     if (text === sent.current) return
-    const timer = setTimeout(() => { sent.current = text; setSearch({ q: text, line: undefined }) }, 150)
+    const timer = setTimeout(() => find(text), pause)
     return () => clearTimeout(timer)
   }, [text, setSearch])
   const flip = (name: "wrap" | "rel" | "rx" | "fields") => setSearch({ [name]: search[name] === "1" ? undefined : "1" })
@@ -37,7 +40,10 @@ export function LogTools({ execution, step, time, log }: { execution: string; st
   const hits = log.part.lines.length
   return (
     <div className="log-tools" role="search">
-      <input ref={input} className="input" type="search" placeholder="Search" aria-label="Search in the log" value={text} maxLength={500} onChange={(e) => setText(e.target.value)} onKeyDown={(e) => { if (e.key === "Escape") { setText(""); input.current?.blur() } }} />
+      <input ref={input} className="input" type="search" placeholder="Search" aria-label="Search in the log" value={text} maxLength={500} onChange={(e) => setText(e.target.value)} onKeyDown={(e) => {
+        if (e.key === "Escape") { setText(""); input.current?.blur() }
+        if (e.key === "Enter" && text !== sent.current) find(text)
+      }} />
       <Button aria-pressed={search.rx === "1"} title="The text is a regular expression (RE2)" aria-label="Regular expression" onClick={() => flip("rx")}>.*</Button>
       <select className="input" aria-label="Level" value={search.level ?? ""} onChange={(e) => setSearch({ level: e.target.value, line: undefined })}>
         <option value="">all levels</option>

@@ -29,6 +29,9 @@ interface Props {
 
 const height = 18
 
+// What is in view before it has been measured: lines that are there at once are drawn with the frame around them.
+const about = { width: 1000, height: 700 }
+
 /** LogView is a log: filters above it, lines of which only those in view are on the page. */
 export function LogView({ execution, step, during, live, version, started, onStep }: Props) {
   const [search, setSearch] = useSearchParams()
@@ -42,7 +45,7 @@ export function LogView({ execution, step, during, live, version, started, onSte
   const wrap = search.wrap === "1"
   const host = useRef<HTMLDivElement>(null)
   const { lines } = log.part
-  const list = useVirtualizer({ count: lines.length, getScrollElement: () => host.current, estimateSize: () => height, overscan: 20, getItemKey: (i) => lines[i]!.seq })
+  const list = useVirtualizer({ count: lines.length, getScrollElement: () => host.current, estimateSize: () => height, overscan: 20, getItemKey: (i) => lines[i]!.seq, initialRect: about, initialOffset: () => Math.max(0, lines.length * height - about.height) })
   const items = list.getVirtualItems()
 
   // Reading: the line at the top stays where it is. Else the last line is in view.

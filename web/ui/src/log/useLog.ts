@@ -57,11 +57,31 @@ async function read(a: Ask, extra: Record<string, string>, signal?: AbortSignal)
   return (await (await send(`api/v1/executions/${encodeURIComponent(a.execution)}/logs?${query}`, { signal })).json()) as Page
 }
 
+// What was asked for before the log is there, and what came.
+let early: { execution: string; answer: Promise<Page>; got?: Page } | undefined
+
+/** readSoon asks for the lines at which a log opens that nothing is chosen in, beside what else its page asks for. */
+export function readSoon(execution: string) {
+  const asked: typeof early = { execution, answer: read({ execution }, { tail: String(end) }) }
+  early = asked
+  asked.answer.then((got) => { asked.got = got }, () => { /* it is asked again by whom it is for */ })
+}
+
+// take gives what was asked for soon, once.
+function take(a: Ask): typeof early {
+  const was = early
+  early = undefined
+  return was?.execution === a.execution && !a.step && !a.level && !a.q && !a.line && a.from === undefined ? was : undefined
+}
+
+const partOf = (got: Page): Part => ({ lines: got.logs, before: Boolean(got.previous_cursor), after: Boolean(got.next_cursor) })
+
 /** useLog reads a log. Live: lines that come are added as long as the end of the log is held and nothing is searched for; while one
  * reads further up (held), only as many as there is room for, and the others are counted. */
 export function useLog(ask: Ask, live: boolean, version: number, reading: { readonly current: boolean }): Log {
-  const [part, setPart] = useState<Part>(empty)
-  const [state, set] = useState<{ loading: boolean; problem?: Problem; searched: number; cursor?: string }>({ loading: true, searched: 0 })
+  const soon = useRef<typeof early>(undefined)
+  const [part, setPart] = useState<Part>(() => { soon.current = take(ask); return soon.current?.got ? partOf(soon.current.got) : empty })
+  const [state, set] = useState<{ loading: boolean; problem?: Problem; searched: number; cursor?: string }>({ loading: part === empty, searched: 0 })
   const [tries, setTries] = useState(0)
   const [toEnd, setToEnd] = useState(false)
   const [connected, setConnected] = useState(true)
@@ -84,6 +104,9 @@ export function useLog(ask: Ask, live: boolean, version: number, reading: { read
 
   useEffect(() => { setToEnd(false) }, [ask.line])
   useEffect(() => {
+    const given = soon.current
+    soon.current = undefined
+    if (given?.got && held.current !== empty) return // it is shown
     const stop = new AbortController()
     set({ loading: true, searched: 0 })
     setPart(empty)
@@ -95,8 +118,9 @@ export function useLog(ask: Ask, live: boolean, version: number, reading: { read
         set({ loading: false, searched: got.searched ?? 0, cursor: got.next_cursor })
         return
       }
-      const got = await read(ask, at ? { around: String(at), context: "250" } : { tail: String(end) }, stop.signal)
-      setPart({ lines: got.logs, before: Boolean(got.previous_cursor), after: Boolean(got.next_cursor) })
+      const got = await (given?.answer ?? read(ask, at ? { around: String(at), context: "250" } : { tail: String(end) }, stop.signal))
+      if (stop.signal.aborted) return
+      setPart(partOf(got))
       set({ loading: false, searched: 0 })
     }
     first().catch((err: unknown) => {

@@ -10,6 +10,7 @@ import { Names } from "../../field/names"
 import type { Path } from "../../field/paths"
 import { nextIn } from "../../field/steps"
 import { LogView } from "../../log/LogView"
+import { readSoon } from "../../log/useLog"
 import { useDetail, useGraph, useLiveExecution } from "./ask"
 import { Select } from "./Select"
 import { selectText, useSelection } from "./selection"
@@ -41,6 +42,7 @@ export default function Execution({ params }: { params: Record<string, string | 
   const [search] = useSearchParams()
   useGraph(params.id!, [], versionOf(search.at)) // beside it, not after it
   useState(() => { if (search.all === "1" && search.at === undefined && params.id!.length === wholeId) fetchSoon(params.id!) })
+  useState(() => { if (params.tab === "log" && window.location.search === "" && params.id!.length === wholeId) readSoon(params.id!) })
   return (
     <Loaded of={detail} lines={10}>
       {(x) => x.execution_id === params.id
@@ -127,7 +129,8 @@ function usePageState(x: Schemas["ExecutionDetail"], tab: string): { page: PageS
   const [moved, move] = useState<number>()
   const moment = moved ?? at
   const changes = useChanges(id, moment)
-  const held = useField(id, !ended(x.status), search.all === "1" || graph.data !== undefined || graph.error !== null, live.beat, told, changes.failed ? at : undefined)
+  const other = useFirst(tab === "log")
+  const held = useField(id, !ended(x.status), (search.all === "1" || graph.data !== undefined || graph.error !== null) && !other, live.beat, told, changes.failed ? at : undefined)
   const field = useThen(held, changes, moment)
   const names = useMemo(() => new Names(id), [id])
   useEffect(() => () => names.close(), [names])
@@ -161,6 +164,18 @@ function usePageState(x: Schemas["ExecutionDetail"], tab: string): { page: PageS
     [id, x, live, field, names, at, moment, changes, search, setSearch, select, selectIndex, selection, time, tries, goTo],
   )
   return { page, chosen: useMemo(() => ({ index, attempt }), [index, attempt]), step }
+}
+
+const first = 500 // ms for what a page is opened for
+
+/** useFirst is true as long as a page that was opened for something else than the steps shows that. */
+function useFirst(other: boolean): boolean {
+  const [over, set] = useState(!other)
+  useEffect(() => {
+    const timer = setTimeout(() => set(true), first)
+    return () => clearTimeout(timer)
+  }, [])
+  return other && !over
 }
 
 const patience = 1000 // ms for the panel of a step that has just been chosen
