@@ -46,7 +46,7 @@ func (s *server) actions(d *document, p *placeParams) (any, error) {
 			add("Suppress "+problem.Code+" here", false, edit)
 		}
 	}
-	return out, nil
+	return append(out, s.mocks(d, p)...), nil
 }
 
 // meant replaces what the message quotes with what the hint has for it.

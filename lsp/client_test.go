@@ -35,7 +35,7 @@ func options(t testing.TB) lsp.Options {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return lsp.Options{Version: "test", Catalog: cat, Specs: cat.Specs(), Read: os.ReadFile,
+	return lsp.Options{Version: "test", Catalog: cat, Specs: cat.Specs(), Read: os.ReadFile, TestSchema: scenario.Schema(),
 		Tests: func(file string, src []byte) definition.Problems {
 			_, problems := scenario.Parse(file, src)
 			return problems

@@ -31,6 +31,10 @@ type completer struct {
 const maxItems = 2000
 
 func (s *server) complete(d *document, p *placeParams) (any, error) {
+	if d.isTest() && s.o.TestSchema != nil {
+		x := s.completeTest(d, d.text.offset(p.Position))
+		return completionList{len(x.items) == maxItems, append([]completionItem{}, x.items...)}, nil
+	}
 	if !d.isPipeline() {
 		return nil, nil
 	}
@@ -118,6 +122,9 @@ func (x *completer) keys(schema map[string]any) {
 			continue
 		}
 		insert := name + ": "
+		if x.c.inFlow && strings.ContainsAny(name, "[]{},") {
+			insert = fmt.Sprintf("%q: ", name)
+		}
 		switch kind, _ := about["type"].(string); {
 		case x.c.inFlow:
 		case kind == "object" || kind == "array" && about["items"] != nil && properties(x.resolve(about["items"])) != nil:

@@ -34,6 +34,8 @@ type Options struct {
 	Read func(file string) ([]byte, error)
 	// Tests finds what is wrong with a file of tests.
 	Tests func(file string, src []byte) definition.Problems
+	// TestSchema describes files of tests for completion (scenario.Schema). Nil: nothing is completed in them.
+	TestSchema map[string]any
 	// Facts are those of lint.
 	Facts lint.Facts
 	// Quiet is how long nothing may be typed before diagnostics are sent. Defaults to none.
@@ -60,6 +62,10 @@ type server struct {
 	ready     bool
 	shutdown  bool
 	schema    map[string]any
+	beside    struct { // the pipeline of tests that was looked at last
+		file, src string
+		known     *analysis
+	}
 }
 
 // Serve answers a client until it says exit, the input ends, or ctx is done. It neither closes nor leaves in: a read that waits for

@@ -62,7 +62,8 @@ func (p *program) serveEditor() error {
 			_, problems := scenario.Parse(file, src)
 			return problems
 		},
-		Facts: lint.Facts{Now: clock()},
-		Quiet: typingPause,
+		TestSchema: scenario.Schema(),
+		Facts:      lint.Facts{Now: clock()},
+		Quiet:      typingPause,
 	})
 }
