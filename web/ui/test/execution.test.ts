@@ -47,6 +47,21 @@ test("why it failed: the graph shows where, a key leads there, the panel says it
   await o.close()
 })
 
+test("what if: the panel says in sentences what would come of an outcome, and does nothing", async () => {
+  const x = await server.run(diamond)
+  const o = await open(server, `/executions/${x.execution_id}?step=check`)
+  const { page } = o
+  const side = page.getByRole("complementary", { name: "Step check" })
+  await side.getByRole("button", { name: "What if…" }).click()
+  const group = side.getByRole("group", { name: "What if" })
+  await group.getByRole("combobox").selectOption({ label: "it was restarted" })
+  await group.getByText(/check would run at once/).waitFor()
+  await group.getByText("Nothing has been done.").waitFor()
+  await o.accessible("what if")
+  expect((await server.ask("GET", `/executions/${x.execution_id}`)).status).toBe(x.status)
+  await o.close()
+})
+
 test("the critical path, and what is before and behind a step, are a key away and in the address", async () => {
   const x = await server.run(diamond)
   const o = await open(server, `/executions/${x.execution_id}/table?step=list`)

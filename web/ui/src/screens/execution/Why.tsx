@@ -8,6 +8,7 @@ import { AgainDialog, Approval, type Again } from "./Actions"
 import { useApprovals, useWhy } from "./ask"
 import { Linked } from "./Linked"
 import { usePage } from "./page"
+import { WhatIf } from "./WhatIf"
 
 /** Why says in sentences why something is in its state, and what can be done about it. */
 export function Why({ of, state }: { of?: Named; state: string }) {
@@ -42,6 +43,7 @@ export function Why({ of, state }: { of?: Named; state: string }) {
         {lost && step && ended(x.status) && <Button refused={refused} onClick={() => setAgain({ kind: "retry" })}>Retry what did not complete…</Button>}
         {step && (lost || state === "completed") && <Button refused={refused} onClick={() => setAgain({ kind: "restart", step, failed: false })}>Restart from here…</Button>}
       </div>}
+      {!kept && <WhatIf key={step ?? ""} step={step} />}
       {again && <AgainDialog again={again} onClose={() => setAgain(undefined)} />}
     </section>
   )

@@ -28,6 +28,10 @@ export const useStep = (id: string, key: string | undefined, version?: number) =
 export const useWhy = (id: string, key: string | undefined, when: boolean, version?: number) =>
   useAsk(["execution", id, ...moment(version), "why", key ?? ""], () => data(api.GET("/api/v1/executions/{execution_id}/why", { params: { path: { execution_id: id }, query: { ...(key ? { step_id: key } : {}), ...(version ? { version } : {}) } } })), { enabled: when })
 
+/** useWhatIf asks what would come of something that is assumed; nothing is done. */
+export const useWhatIf = (id: string, assume: string | undefined, version?: number) =>
+  useAsk(["execution", id, ...moment(version), "what-if", assume ?? ""], () => data(api.GET("/api/v1/executions/{execution_id}/what-if", { params: { path: { execution_id: id }, query: { assume: assume!, ...(version ? { version } : {}) } } })), { enabled: assume !== undefined })
+
 /** useLost is the first step that has failed of its own, not because of one inside it. */
 export const useLost = (id: string, when: boolean) =>
   useAsk<Named | null>(["execution", id, "live", "lost"], async (signal) => {
