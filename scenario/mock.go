@@ -3,7 +3,11 @@ package scenario
 import (
 	"errors"
 	"fmt"
+	"io"
 	"math"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -23,6 +27,11 @@ type mock struct {
 	outcomes []*outcome
 }
 
+// reads reports whether outputs of the mock are in a file.
+func (m *mock) reads() bool {
+	return slices.ContainsFunc(m.outcomes, func(o *outcome) bool { return o.From != "" })
+}
+
 // outcome is one entry of a mock.
 type outcome struct {
 	outcomeKeys
@@ -30,13 +39,15 @@ type outcome struct {
 	outputs *spec.Node     // nil: none
 	given   map[string]any // outputs that were recorded, instead: they have no templates, and were checked
 	when    *expr.Template
-	until   time.Time // of a wait
-	checked sync.Map  // actions whose outputs these could be
+	until   time.Time                      // of a wait
+	load    func() (map[string]any, error) // of From
+	checked sync.Map                       // actions whose outputs these could be
 }
 
 // outcomeKeys are the keys of an outcome.
 type outcomeKeys struct {
 	Outputs    any              `json:"outputs" doc:"The step's outputs. Templates read call.params, call.attempt, call.key and row."`
+	From       string           `json:"outputs_from" doc:"A JSON file with the step's outputs, relative to the test file, at most 16 MiB. It has no templates."`
 	Fail       string           `json:"fail" aka:"error" doc:"The attempt fails with this message."`
 	Code       stepwell.Code    `json:"code" doc:"The code of the failure."`
 	Hint       string           `json:"hint"`
@@ -104,6 +115,9 @@ func (d *decoder) outcome(n *spec.Node, path string) *outcome {
 			} else if !e.Value.IsNull() {
 				o.outputs = e.Value
 			}
+		case "outputs_from":
+			o.load = outputsIn(filepath.Join(filepath.Dir(d.file), filepath.FromSlash(e.Value.Text)))
+			return false
 		case "when":
 			o.when = d.condition(e.Value, spec.MemberPath(path, "when"))
 		default:
@@ -120,8 +134,11 @@ func (d *decoder) outcome(n *spec.Node, path string) *outcome {
 	if o.outputs != nil {
 		ends = append(ends, "outputs")
 	}
+	if o.From != "" {
+		ends = append(ends, "outputs_from")
+	}
 	if len(ends) > 1 {
-		d.Fail(n.Pos, path, "an attempt ends in one way, not in "+fmt.Sprint(len(ends)), "keep one of outputs, fail, skip, defer, wait, panic, hang")
+		d.Fail(n.Pos, path, "an attempt ends in one way, not in "+fmt.Sprint(len(ends)), "keep one of outputs, outputs_from, fail, skip, defer, wait, panic, hang")
 	}
 	if o.Wait != nil {
 		o.until = d.time(n.Lookup("wait"), spec.MemberPath(path, "wait"), o.Wait.Until, "until")
@@ -203,6 +220,36 @@ func (m *mock) next(n int, scope expr.Scope) (o *outcome, repeated bool, err err
 	return last, true, nil
 }
 
+// outputsIn reads a file of outputs when they are first asked for.
+func outputsIn(file string) func() (map[string]any, error) {
+	return sync.OnceValues(func() (map[string]any, error) {
+		f, err := os.Open(file)
+		if err != nil {
+			return nil, fmt.Errorf("outputs_from: %w", err)
+		}
+		defer f.Close()
+		raw, err := io.ReadAll(io.LimitReader(f, maxOutputs+1))
+		if err == nil && len(raw) > maxOutputs {
+			err = stepwell.Errorf(stepwell.CodeLimit, "", "%s is larger than %d MiB", filepath.Base(file), maxOutputs>>20)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("outputs_from: %w", err)
+		}
+		v, err := expr.Decode(raw)
+		if err != nil {
+			return nil, fmt.Errorf("outputs_from: %s: %w", filepath.Base(file), err)
+		}
+		m, ok := v.(map[string]any)
+		if !ok {
+			return nil, stepwell.Invalid("write a JSON object", "outputs_from: %s holds %T, no object", filepath.Base(file), v)
+		}
+		return m, nil
+	})
+}
+
+// maxOutputs bounds a file of outputs.
+const maxOutputs = 16 << 20
+
 // placedError is an error at a place of the test file.
 type placedError struct {
 	pos spec.Pos
@@ -240,6 +287,12 @@ func (o *outcome) play(a *sim.Attempt, repeated bool, scope expr.Scope) (*sim.Ou
 		out.Err = o.wait(a)
 	case o.given != nil:
 		out.Outputs = o.given
+	case o.From != "":
+		m, err := o.load()
+		if err != nil {
+			return nil, &placedError{o.pos, err}
+		}
+		out.Outputs = m
 	case o.outputs != nil:
 		v, at, err := valueOf(o.outputs, scope)
 		if err != nil {

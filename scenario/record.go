@@ -48,8 +48,12 @@ type Try struct {
 	Lost  bool // its worker was lost
 }
 
-// WriteTest writes a test file that plays the execution again: its outcomes are the mocks, and what came of it is expected.
-func (r *Recording) WriteTest(w io.Writer, actions *action.Registry) error {
+// maxInline is up to how many bytes outputs are written into the test itself.
+const maxInline = 16 << 10
+
+// WriteTest writes a test file that plays the execution again: its outcomes are the mocks, and what came of it is expected. Outputs of a step of
+// more than 16 KiB are given to apart, which returns the file that will have them, relative to the test; nil: they are written into the test.
+func (r *Recording) WriteTest(w io.Writer, actions *action.Registry, apart func(step string, outputs json.RawMessage) (file string)) error {
 	b := &bytes.Buffer{}
 	fmt.Fprintf(b, "# Recorded from execution %s. Secrets are left out: where a value is ***, write what the test needs.\n", r.ID)
 	fmt.Fprintf(b, "pipeline: %s\nat: %s\n", quoted(r.File), r.Created.UTC().Format(time.RFC3339))
@@ -66,7 +70,10 @@ func (r *Recording) WriteTest(w io.Writer, actions *action.Registry) error {
 		if about, ok := actions.Spec(act); ok {
 			act, effect = about.Name, about.Effect
 		}
-		if list := s.outcomes(r); effect != spec.NoEffect && act != reportAction && len(list) > 0 && !around[s.Key] {
+		if effect == spec.NoEffect || act == reportAction || around[s.Key] {
+			continue
+		}
+		if list := s.outcomes(r, apart); len(list) > 0 {
 			fmt.Fprintf(mocks, "  %s:\n    - %s\n", quoted(s.Key), strings.Join(list, "\n    - "))
 		}
 	}
@@ -179,7 +186,7 @@ func object(raw json.RawMessage) string {
 }
 
 // outcomes are the entries of a step's mock, none where it did not run.
-func (s *RecordedStep) outcomes(r *Recording) (out []string) {
+func (s *RecordedStep) outcomes(r *Recording, apart func(string, json.RawMessage) string) (out []string) {
 	if s.Action == "" || s.Items {
 		return nil
 	}
@@ -193,7 +200,13 @@ func (s *RecordedStep) outcomes(r *Recording) (out []string) {
 	took := takes(s.Ended.Sub(s.Started))
 	switch s.Status {
 	case "completed":
-		out = append(out, "{outputs: "+object(s.Outputs)+took+s.spawns(r)+"}")
+		outputs := "outputs: "
+		if len(s.Outputs) > maxInline && apart != nil {
+			outputs = "outputs_from: " + quoted(apart(s.Key, s.Outputs))
+		} else {
+			outputs += object(s.Outputs)
+		}
+		out = append(out, "{"+outputs+took+s.spawns(r)+"}")
 	case "failed":
 		out = append(out, "{fail: "+quoted(cmp.Or(s.Error, "failed"))+", code: "+cmp.Or(s.Code, "failed")+", permanent: true"+took+"}")
 	case "timed_out", "cancelled":

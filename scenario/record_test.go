@@ -25,7 +25,7 @@ func TestExportedTestsAreGreen(t *testing.T) {
 		rec.File = "drawn.yaml"
 		ends[rec.Status]++
 		var src bytes.Buffer
-		if err := rec.WriteTest(&src, again.o.Actions); err != nil {
+		if err := rec.WriteTest(&src, again.o.Actions, nil); err != nil {
 			t.Fatal(err)
 		}
 		tests, problems := Parse("drawn.test.yaml", src.Bytes())

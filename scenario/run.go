@@ -257,6 +257,8 @@ func (r *run) closed() error {
 		return nil
 	case len(r.t.real) > 0 || r.t.unmocked == unmockedReal:
 		return stepwell.Errorf(stepwell.CodeForbidden, "mock the step, or run the test with `stepwell test`", "no action runs for real in a test that is sent here")
+	case slices.ContainsFunc(slices.Concat(r.t.own, r.t.shared), (*mock).reads):
+		return stepwell.Errorf(stepwell.CodeForbidden, "write the outputs into the test, or run it with `stepwell test`", "a test that is sent here has no files (outputs_from)")
 	case len(r.t.snapshot) > 0:
 		return stepwell.Errorf(stepwell.CodeForbidden, "write what is expected under expect, or run the test with `stepwell test`", "a test that is sent here has no snapshots")
 	}

@@ -36,6 +36,7 @@ type taping struct {
 	tests   string // where a test of the execution is written; "": nowhere
 	tape    *action.Tape
 	replays bool
+	apart   int // outputs of the test in files of their own
 
 	known     *secret.Redactor             // what has turned out to be secret
 	guard     atomic.Pointer[secret.Guard] // of the database; nil: there is none
@@ -212,11 +213,19 @@ func (t *taping) keep(ctx context.Context, s *session, x *api.ExecutionDetail, f
 		}
 	}
 	if t.tests != "" {
-		raw, err := s.testOf(ctx, x.ID, file, filepath.Dir(t.tests))
+		large := map[string][]byte{}
+		raw, err := s.testOf(ctx, x.ID, file, t.tests, large)
 		if err != nil {
 			return err
 		}
 		out[t.tests] = []byte(t.hide(string(raw)))
+		for path, raw := range large {
+			if raw, err = t.hidden(raw); err != nil {
+				return fmt.Errorf("%s: %w", filepath.Base(path), err)
+			}
+			out[path] = raw
+		}
+		t.apart = len(large)
 	}
 	for path, raw := range out {
 		if where, clean := t.clean(raw); !clean {
@@ -256,7 +265,7 @@ func (t *taping) write(s *session, out map[string][]byte) error {
 	}
 	if n := len(out); t.tape != nil {
 		if t.tests != "" {
-			n--
+			n -= 1 + t.apart
 		}
 		fmt.Fprintf(s.program.err, "recorded %d requests and commands in %s%s\n", n, view.Printable(t.dir), replaced)
 		if err := t.tellOthers(s.program); err != nil {
@@ -264,7 +273,7 @@ func (t *taping) write(s *session, out map[string][]byte) error {
 		}
 	}
 	if t.tests != "" {
-		fmt.Fprintf(s.program.err, "recorded a test in %s\n", view.Printable(t.tests))
+		fmt.Fprintf(s.program.err, "recorded a test in %s%s\n", view.Printable(t.tests), beside(t.apart))
 	}
 	return nil
 }
@@ -278,13 +287,13 @@ func (t *taping) tellOthers(p *program) error {
 	return err
 }
 
-// testOf is a test file of an execution, for a folder.
-func (s *session) testOf(ctx context.Context, id, file, dir string) ([]byte, error) {
+// testOf is a test file of an execution, for a path. What is too large for it is put into large, by path.
+func (s *session) testOf(ctx context.Context, id, file, path string, large map[string][]byte) ([]byte, error) {
 	r, err := recorded(ctx, s.client, id, s.app.Actions)
 	if err != nil {
 		return nil, err
 	}
-	from, err := filepath.Abs(dir)
+	from, err := filepath.Abs(filepath.Dir(path))
 	if err == nil {
 		file, err = filepath.Abs(file)
 	}
@@ -296,8 +305,21 @@ func (s *session) testOf(ctx context.Context, id, file, dir string) ([]byte, err
 	}
 	r.File = filepath.ToSlash(file)
 	var b bytes.Buffer
-	err = r.WriteTest(&b, s.app.Actions)
+	err = r.WriteTest(&b, s.app.Actions, apart(large, path))
 	return b.Bytes(), err
+}
+
+// hidden is a JSON object without secrets.
+func (t *taping) hidden(raw []byte) ([]byte, error) {
+	v, err := expr.Decode(raw)
+	if err != nil {
+		return nil, err
+	}
+	changed := false
+	if v = t.without(v, "", &changed); !changed {
+		return raw, nil
+	}
+	return json.MarshalIndent(v, "", "  ")
 }
 
 // swept is a recording in which what has turned out to be secret afterwards is hidden, but for the call itself, by which it is found.

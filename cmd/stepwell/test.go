@@ -37,6 +37,7 @@ type testFlags struct {
 	seed     uint64
 	watch    bool
 	verbose  bool
+	to       string // the file that is written; "": standard output
 	from     string
 	replay   string // the folder of --replay-http
 	check    string
@@ -64,7 +65,10 @@ func (p *program) newTestCommand() *cobra.Command {
 				if len(args) > 0 {
 					return stepwell.Invalid("leave one of them out", "--from writes a test, and runs none")
 				}
-				return p.testFrom(c, f.from)
+				return p.testFrom(c, f.from, f.to)
+			}
+			if f.to != "" {
+				return stepwell.Invalid("name the execution: --from ID", "--to is the file that --from writes")
 			}
 			if len(args) == 0 {
 				args = []string{"."}
@@ -83,6 +87,7 @@ func (p *program) newTestCommand() *cobra.Command {
 	flags.Uint64Var(&f.seed, "seed", 0, "`number` that chooses the order of what happens at one time; 0 is that of dispatch")
 	flags.BoolVar(&f.watch, "watch", false, "test again each time that a test or a pipeline has changed, until Ctrl-C")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "name tests that passed, and decisions that no test has seen")
+	flags.StringVar(&f.to, "to", "", "with --from, write the test into this `file`, and outputs of more than 16 KiB into files beside it")
 	flags.StringVar(&f.from, "from", "", "write a test that plays the `execution` with this id again, and run nothing")
 	flags.StringVar(&f.replay, "replay-http", "", "answer requests and commands of steps that run for real from this `folder` (run --record-http)")
 	flags.StringVar(&f.check, "check", "", "with --replay-http, warn of recordings older than this `age`, such as 36h, 1d or 2w")
