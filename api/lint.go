@@ -57,7 +57,7 @@ func (p *pipelines) pastFacts(ctx context.Context, name string) (lint.Facts, err
 		p.past.mu.Lock()
 		defer p.past.mu.Unlock()
 		k, ok := p.past.kept[name]
-		return k.facts, ok && time.Now().Sub(k.at) < lintFresh
+		return k.facts, ok && time.Since(k.at) < lintFresh
 	}
 	if facts, ok := known(); ok {
 		return facts, nil
