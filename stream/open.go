@@ -49,7 +49,7 @@ func (s *segment) openRun(ctx context.Context) (*past, error) {
 		return nil, fmt.Errorf("footprints: %w", err)
 	}
 	for _, n := range s.graph.nodes {
-		n.own = p.runs == 0 && p.first == s.call.Execution && p.run == s.call.Execution
+		n.own = p.first == s.call.Execution && !p.others
 	}
 	if p.complete {
 		p.cursors = nil

@@ -13,6 +13,7 @@ type past struct {
 	stopped  string
 	run      string                     // the execution that wrote last
 	first    string                     // the execution that began the file
+	others   bool                       // others than that one went on with it
 	ended    bool                       // it came to its end, without failing
 	done     map[string]json.RawMessage // steps that completed in an attempt that failed
 	begun    bool                       // there is something
@@ -46,14 +47,13 @@ func readCheckpoint(path string, want header, ends int, later func(*past) bool) 
 		}
 		return nil
 	}
-	begun := ""
 	p := &past{cursors: map[int]cursorNote{}, states: map[int]json.RawMessage{}, total: make([]int64, ends),
 		durable: [][]int64{make([]int64, ends)}, late: map[lateItem]bool{}}
 	size, err := eachBlock(path, func(h header) error {
-		begun = h.Run
+		p.first = h.Run
 		return check(h)
 	}, p.addBlock)
-	p.first, p.run, p.ended = begun, cmp.Or(p.run, begun), p.complete && p.stopped == ""
+	p.run, p.ended = cmp.Or(p.run, p.first), p.complete && p.stopped == ""
 	p.complete = p.complete || later(p)
 	if err != nil || p.keys == 0 {
 		return p, size, err
@@ -96,6 +96,7 @@ func (p *past) addBlock(b block, keys []byte) error {
 	}
 	if b.Open {
 		p.run = cmp.Or(b.Run, p.run)
+		p.others = p.others || b.Run != p.first
 		p.durable = append(p.durable, make([]int64, len(p.total)))
 	}
 	at := len(p.durable) - 1

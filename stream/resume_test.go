@@ -119,6 +119,25 @@ func TestRetry(t *testing.T) {
 	}
 }
 
+// TestOutcomeLostTwice: a stream whose outcome was lost counts what it had done, however often that happens; what another execution
+// has done is not its own.
+func TestOutcomeLostTwice(t *testing.T) {
+	s := through(t.TempDir(), texts(0, 300), streamtest.Collect("sink"), func(_ context.Context, it *stream.Item) (*stream.Item, error) { return it, nil })
+	for _, x := range []struct {
+		execution string
+		want      int64
+	}{{"one", 300}, {"one", 300}, {"one", 300}, {"two", 0}, {"two", 0}, {"one", 0}} {
+		s.Execution = x.execution
+		got := mustRun(t, s)
+		for _, step := range []string{"modifier", "sink"} {
+			in, _ := got.Outputs[step]["items_in"].(int64)
+			if resumed, _ := got.Outputs[step]["items_resumed"].(int64); in+resumed != x.want {
+				t.Errorf("%s of %s: %d items and %d before, want %d", step, x.execution, in, resumed, x.want)
+			}
+		}
+	}
+}
+
 // checkpointOf finds the one checkpoint of a directory.
 func checkpointOf(t *testing.T, dir string) string {
 	t.Helper()
