@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -151,6 +152,61 @@ func TestLogIsSearched(t *testing.T) {
 	good(t, err)
 	if said(l) != "999: a Needle 1000 1001! 1002 1003" {
 		t.Errorf("with the lines around it: %s", said(l))
+	}
+}
+
+// TestLogSearchIsThatOfEachLine: all pages together have the lines that a look at each would find, wherever those of other executions
+// lie between them.
+func TestLogSearchIsThatOfEachLine(t *testing.T) {
+	r := newRig(t, func(o *api.Options) { o.Redact = hides("hunter2") })
+	id, other := r.logged(1), r.logged(1)
+	row, err := r.app.Store.Execution(t.Context(), id.ID)
+	good(t, err)
+	beside, err := r.app.Store.Execution(t.Context(), other.ID)
+	good(t, err)
+	words := []string{"Needle", "nEEDLE in it", "KELVIN \u212a", "İstanbul", "straße", "a \x00 needle", "needhunter2le", "hunter2", "hay", "hay", "hay", ""}
+	dice := rand.New(rand.NewPCG(1, 2))
+	var lines []store.LogLine
+	for i := range 12_000 {
+		l := store.LogLine{Execution: row.No, StepKey: "one", At: time.Now(), Level: "info", Message: "straw"}
+		if i%1000 < 40 || i == 7_500 {
+			l.Message = words[dice.IntN(len(words))]
+		}
+		if i > 4_000 && i < 9_000 && dice.IntN(5) > 0 {
+			l.Execution = beside.No
+		}
+		lines = append(lines, l)
+	}
+	good(t, r.app.Store.AppendLogs(t.Context(), lines))
+	all, err := r.app.Store.Logs(t.Context(), row.No, store.LogFilter{Limit: 10_000})
+	good(t, err)
+	for _, q := range []string{"needle", "NEEDLE", "k", "i̇", "\u212a", "SS", "ß", "hunter", "***", "straw", "nowhere"} {
+		var want []int64
+		for i := range all {
+			if strings.Contains(strings.ToLower(hides("hunter2").Text("", all[i].Message)), strings.ToLower(q)) {
+				want = append(want, all[i].Seq)
+			}
+		}
+		for _, tail := range []int{0, 500} {
+			var got []int64
+			for f := (api.ListLogs{ExecutionPath: id, Query: q, Limit: 500, Tail: tail}); ; f.Tail = 0 {
+				l, err := r.client("viewer").Logs(t.Context(), f)
+				good(t, err)
+				for _, line := range l.Logs {
+					got = append(got, line.Seq)
+				}
+				if f.Cursor = l.Next; tail > 0 {
+					f.Cursor = l.Previous
+				}
+				if f.Cursor == "" {
+					break
+				}
+			}
+			slices.Sort(got)
+			if !slices.Equal(got, want) {
+				t.Errorf("%q with a tail of %d: %d lines, want %d", q, tail, len(got), len(want))
+			}
+		}
 	}
 }
 
