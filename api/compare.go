@@ -18,12 +18,19 @@ import (
 // CompareExecutions names two executions, and selects rows.
 type CompareExecutions struct {
 	ExecutionPath
-	Other  string `path:"other_id" maxLength:"36" doc:"UUID of execution b, or a beginning of it that no other has."`
-	Sort   string `query:"sort" enum:"change,moved,key" default:"change" doc:"change: first steps of one only, then those with another status, then with other attempts. moved: first what changed the sum of durations the most."`
-	All    bool   `query:"all" doc:"Also steps whose status and attempts are the same."`
-	Limit  int    `query:"limit" minimum:"1" maximum:"500" default:"100"`
-	Cursor string `query:"cursor" maxLength:"600"`
+	Other   string `path:"other_id" maxLength:"36" doc:"UUID of execution b, or a beginning of it that no other has."`
+	Sort    string `query:"sort" enum:"change,moved,key" default:"change" doc:"change: first steps of one only, then those with another status, then with other attempts. moved: first what changed the sum of durations the most."`
+	All     bool   `query:"all" doc:"Also steps whose status and attempts are the same."`
+	Effects bool   `query:"effects" doc:"Also steps in the same state whose outputs differ, or that changed the sum of durations by a hundredth or more of all such changes. A request looks at the outputs of 2,000 steps at most: its page may have fewer rows than limit, also none, and a next one."`
+	Limit   int    `query:"limit" minimum:"1" maximum:"500" default:"100"`
+	Cursor  string `query:"cursor" maxLength:"600"`
 }
+
+// mostSame is how many steps in the same state a request looks at, and sameAtOnce how many it reads at once.
+const (
+	mostSame   = 2000
+	sameAtOnce = 200
+)
 
 // Comparison is a page of the steps of two executions, a and b.
 type Comparison struct {
@@ -66,7 +73,11 @@ func (f *fields) compare(ctx context.Context, in *CompareExecutions) (*answer[Co
 	if err != nil {
 		return nil, err
 	}
-	from, err := numberCursor("compare "+in.Sort+strconv.FormatBool(in.All), in.Cursor)
+	kind := "compare " + in.Sort + strconv.FormatBool(in.All)
+	if in.Effects && !in.All {
+		kind += "effects"
+	}
+	from, err := numberCursor(kind, in.Cursor)
 	if err != nil {
 		return nil, err
 	}
@@ -81,19 +92,57 @@ func (f *fields) compare(ctx context.Context, in *CompareExecutions) (*answer[Co
 	if out.Definitions, err = f.differ(ctx, a, b); err != nil {
 		return nil, err
 	}
-	var page []compare.Row
-	for i := int(from); i < len(rows); i++ {
-		if !in.All && !rows[i].Differs() {
-			continue
-		}
-		if len(page) == in.Limit {
-			out.Next = cursorTo("compare "+in.Sort+strconv.FormatBool(in.All), strconv.Itoa(i))
-			break
-		}
-		page = append(page, rows[i])
+	list, at, err := f.comparedPage(ctx, a, b, rows, int(from), in)
+	if err != nil {
+		return nil, err
 	}
-	out.Steps, err = f.comparedSteps(ctx, a, b, page)
-	return reply(out, err)
+	if out.Steps = list; at < len(rows) {
+		out.Next = cursorTo(kind, strconv.Itoa(at))
+	}
+	return reply(out, nil)
+}
+
+// comparedPage are the steps that are asked for, of the rows from one on; next is where the next page begins.
+func (f *fields) comparedPage(ctx context.Context, a, b *store.Execution, rows []compare.Row, from int, in *CompareExecutions) (out []ComparedStep, next int, err error) {
+	var moved int64
+	for i := range rows {
+		moved += rows[i].Shift()
+	}
+	chosen := func(at int) bool { return in.All || in.Effects || rows[at].Differs() }
+	batch := sameAtOnce
+	if in.All || !in.Effects {
+		batch = min(batch, in.Limit)
+	}
+	out = []ComparedStep{}
+	read := 0
+	for at := from; at < len(rows); {
+		var some []compare.Row
+		var places []int
+		for ; at < len(rows) && len(some) < batch; at++ {
+			if chosen(at) {
+				some, places = append(some, rows[at]), append(places, at)
+			}
+		}
+		steps, err := f.comparedSteps(ctx, a, b, some)
+		if err != nil {
+			return nil, 0, err
+		}
+		for i := range steps {
+			r := &some[i]
+			if !in.All && !r.Differs() && !steps[i].Outputs && (r.Shift() == 0 || 100*r.Shift() < moved) {
+				continue
+			}
+			if out = append(out, steps[i]); len(out) == in.Limit {
+				for next = places[i] + 1; next < len(rows) && !chosen(next); next++ {
+				}
+				return out, next, nil
+			}
+		}
+		if read += len(some); read >= mostSame {
+			return out, at, nil
+		}
+	}
+	return out, len(rows), nil
 }
 
 // differ reports whether two executions run definitions that say something else: comments do not count.

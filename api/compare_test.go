@@ -49,6 +49,18 @@ func TestExecutionsAreCompared(t *testing.T) {
 			t.Errorf("a step that is the same: %+v", s)
 		}
 	}
+	// Steps in the same state whose outputs differ, in pages of any size.
+	for _, limit := range []int{1, 4, 500} {
+		_, more := all(api.CompareExecutions{Effects: true, Limit: limit, Sort: "moved"})
+		if s, there := more["loop[1].c"]; len(more) < 3 || there != s.Outputs {
+			t.Errorf("with effects, %d a page: %+v", limit, more)
+		}
+		for id, s := range more {
+			if same := s.A != nil && s.B != nil && s.A.Status == s.B.Status; same && !s.Outputs && s.MovedMS == 0 {
+				t.Errorf("%s is the same: %+v", id, s)
+			}
+		}
+	}
 	_, err := c.Compare(ctx, api.CompareExecutions{ExecutionPath: api.ExecutionPath{ID: a.ID}, Other: "00000000-0000"})
 	want(t, err, stepwell.CodeNotFound)
 	same, err := c.Compare(ctx, api.CompareExecutions{ExecutionPath: api.ExecutionPath{ID: a.ID}, Other: a.ID})

@@ -49,6 +49,8 @@ type kindOf[D, V, M, S, F any] struct {
 	server *server
 	// shown adds fields that only the API knows. Optional.
 	shown func(*S)
+	// listed adds to the objects of a page. Defaults to nothing.
+	listed func(ctx context.Context, in *F, rows []S) error
 	// saved adds to the answer to a new or changed object. Defaults to nothing.
 	saved func(ctx context.Context, of *S)
 	// made adds to the answer to a new object. Defaults to nothing.
@@ -240,6 +242,11 @@ func (k *kindOf[D, V, M, S, F]) list(ctx context.Context, in *F) (*answer[Page[S
 	})
 	for i := range rows {
 		k.show(&rows[i])
+	}
+	if k.listed != nil {
+		if err := k.listed(ctx, in, rows); err != nil {
+			return nil, err
+		}
 	}
 	return reply(Page[S]{Items: rows, Next: cursorTo(k.kind.List, next), name: k.kind.List}, nil)
 }

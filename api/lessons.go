@@ -8,6 +8,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/stepwell/stepwell/project"
+	"github.com/stepwell/stepwell/resource"
 	"github.com/stepwell/stepwell/store"
 	media "github.com/stepwell/stepwell/upload"
 )
@@ -48,6 +49,7 @@ func (k *lessons) serve(s *server) {
 		callOf(r.Context()).code = problemOf(r.Context(), s.o.Log, err).Code
 		s.refuse(w, r, err)
 	}
+	k.listed = k.outcomes
 	k.kindOf.serve(s)
 	k.usage("lesson.usage", store.UsageOfLesson)
 	k.raw("lesson.media", "lesson_id", k.media.Serve, served)
@@ -71,6 +73,21 @@ func (k *lessons) serve(s *server) {
 	k.raw("upload.get", "upload_id", k.media.Head, empty)
 	k.raw("upload.append", "upload_id", k.media.Patch, appended)
 	k.raw("upload.delete", "upload_id", k.media.Terminate, empty)
+}
+
+// outcomes adds the newest execution of each lesson, found by the index of lessons.
+func (k *lessons) outcomes(ctx context.Context, in *ListLessons, rows []Lesson) error {
+	for i := 0; in.Outcomes && i < len(rows); i++ {
+		list, err := k.o.Store.Executions(ctx, store.Filter{Lesson: rows[i].ID, Limit: 1})
+		if err != nil {
+			return err
+		}
+		for j := range list {
+			x := &list[j]
+			rows[i].Latest = &project.Outcome{Execution: x.ID, Pipeline: x.Pipeline, Status: x.Status.String(), Created: resource.At(x.Created), Total: x.Progress.Total, Completed: x.Progress.Completed, Failed: x.Progress.Failed}
+		}
+	}
+	return nil
 }
 
 // raw serves an operation that reads and writes bodies by itself. fn gets the id in the path.

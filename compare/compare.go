@@ -39,6 +39,9 @@ func (r *Row) Moved() (ms int64) {
 	return ms
 }
 
+// Shift is how much the step moved the sum of durations, in either direction.
+func (r *Row) Shift() int64 { return abs(r.Moved()) }
+
 // Totals are the sums of a comparison.
 type Totals struct {
 	Steps    int   `json:"steps" doc:"Keys, of both executions together."`
@@ -82,7 +85,7 @@ func Join(a, b []Step, order Order) ([]Row, Totals) {
 	slices.SortFunc(rows, func(x, y Row) int {
 		switch order {
 		case ByMoved:
-			if c := cmp.Compare(abs(y.Moved()), abs(x.Moved())); c != 0 {
+			if c := cmp.Compare(y.Shift(), x.Shift()); c != 0 {
 				return c
 			}
 		case ByChange:

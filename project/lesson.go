@@ -39,7 +39,19 @@ type Lesson struct {
 	Tag     string       `json:"tag"`
 	Media   *Media       `json:"media,omitempty" doc:"Its file, when it has one."`
 	By      resource.Ref `json:"created_by"`
+	Latest  *Outcome     `json:"latest,omitempty" doc:"In lists that ask for outcomes: the newest execution that was started for it; missing when there is none."`
 	resource.Meta
+}
+
+// Outcome is what became of a lesson, or becomes of it.
+type Outcome struct {
+	Execution string        `json:"execution_id"`
+	Pipeline  string        `json:"pipeline"`
+	Status    string        `json:"status" enum:"pending,running,paused,cancelling,completed,completed_with_failures,failed,cancelled,timed_out"`
+	Created   resource.Time `json:"created_at"`
+	Total     int           `json:"total" doc:"Steps."`
+	Completed int           `json:"completed" doc:"Steps that have completed."`
+	Failed    int           `json:"failed" doc:"Steps that have failed."`
 }
 
 // File is what is known of the file of a lesson.
@@ -89,6 +101,8 @@ type LessonFilter struct {
 	Project string `query:"project_id" maxLength:"200" doc:"Lessons of the project."`
 	Tag     string `query:"tag" maxLength:"200" doc:"Lessons with this tag."`
 	Word    string `query:"word" maxLength:"200" doc:"Lessons with this word in their name or tag. Upper and lower case are the same."`
+	// Outcomes is for the API, which knows executions.
+	Outcomes bool `query:"outcomes" doc:"With each lesson its newest execution (latest)."`
 }
 
 // LessonOptions configure Lessons. Objects and Projects are required.

@@ -23,6 +23,7 @@ func (p *program) newCompareCommand() *cobra.Command {
 	flags := cmd.Flags()
 	flags.Var(&sort, "sort", "first what is in one only or has another status (change), or what changed the sum of durations the most (moved)")
 	flags.BoolVar(&f.All, "all", false, "also steps whose status and attempts are the same")
+	flags.BoolVar(&f.Effects, "effects", false, "also steps in the same state whose outputs differ, or that changed the sum of durations by a hundredth")
 	flags.IntVar(&f.Limit, "limit", 100, "at most so many steps, from 1 to 500")
 	return cmd
 }

@@ -42,6 +42,12 @@ test("a project with lessons is made; all are run; a run is restarted from a ste
   await run.getByText("result", { exact: true }).first().click()
   await run.getByText("merry").waitFor()
   await o.accessible("run")
+  await o.page.getByRole("link", { name: "Lessons", exact: true }).click()
+  const rivers = o.page.getByRole("row", { name: /^Rivers completed/ })
+  expect(await rivers.getByRole("link").getAttribute("href")).toMatch(/^\/executions\//)
+  await rivers.getByRole("img", { name: /^Rivers: \d of \d steps completed, 0 failed$/ }).waitFor()
+  await o.accessible("lessons with outcomes")
+  await o.page.goBack()
   const id = new URL(o.page.url()).searchParams.get("run")
   const before = (await server.ask("GET", `/pipeline-runs/${id}`)).data.steps
   await run.getByRole("button", { name: "Restart from quiz" }).click()

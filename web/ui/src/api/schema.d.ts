@@ -4293,6 +4293,8 @@ export interface components {
             created_at: string | null;
             created_by: string | null;
             id: string;
+            /** @description In lists that ask for outcomes: the newest execution that was started for it; missing when there is none. */
+            latest?: components["schemas"]["Outcome"];
             /** @description Its file, when it has one. */
             media?: components["schemas"]["Media"];
             name: string;
@@ -4701,6 +4703,29 @@ export interface components {
         };
         NextRuns: {
             next_runs: (string | null)[];
+        };
+        Outcome: {
+            /**
+             * Format: int64
+             * @description Steps that have completed.
+             */
+            completed: number;
+            /** Format: date-time */
+            created_at: string | null;
+            execution_id: string;
+            /**
+             * Format: int64
+             * @description Steps that have failed.
+             */
+            failed: number;
+            pipeline: string;
+            /** @enum {string} */
+            status: "pending" | "running" | "paused" | "cancelling" | "completed" | "completed_with_failures" | "failed" | "cancelled" | "timed_out";
+            /**
+             * Format: int64
+             * @description Steps.
+             */
+            total: number;
         };
         Partition: {
             /** Format: date-time */
@@ -7348,6 +7373,8 @@ export interface operations {
                 /** @description Also steps whose status and attempts are the same. */
                 all?: boolean;
                 cursor?: string;
+                /** @description Also steps in the same state whose outputs differ, or that changed the sum of durations by a hundredth or more of all such changes. A request looks at the outputs of 2,000 steps at most: its page may have fewer rows than limit, also none, and a next one. */
+                effects?: boolean;
                 limit?: number;
                 /** @description change: first steps of one only, then those with another status, then with other attempts. moved: first what changed the sum of durations the most. */
                 sort?: "change" | "moved" | "key";
@@ -8356,6 +8383,8 @@ export interface operations {
             query?: {
                 cursor?: string;
                 limit?: number;
+                /** @description With each lesson its newest execution (latest). */
+                outcomes?: boolean;
                 /** @description Lessons of the project. */
                 project_id?: string;
                 /** @description Lessons with this tag. */

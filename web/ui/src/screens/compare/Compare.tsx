@@ -1,4 +1,4 @@
-import { useState } from "react"
+import { useEffect, useState } from "react"
 import { Link } from "wouter"
 import { api, data, useAsk, type Schemas } from "../../api/client"
 import { usePages } from "../../api/pages"
@@ -29,7 +29,9 @@ const columns: Column<Step>[] = [
   { title: "Differs", width: "minmax(100px, 1fr)", from: 700, show: (s) => differs(s) },
 ]
 
-const sorts = { change: "what changed", moved: "what took longer", key: "step" } as const
+const most = 500 // steps of a page
+
+const sorts = { moved: "what moved the total", change: "what changed", key: "step" } as const
 type Sort = keyof typeof sorts
 
 /** Compare shows what differs between two executions: steps of one only, other states, attempts, durations; of a chosen one its values and
@@ -37,14 +39,17 @@ type Sort = keyof typeof sorts
 export default function Compare({ params }: { params: Record<string, string | undefined> }) {
   const [search, set] = useSearchParams()
   const path = { execution_id: params.a!, other_id: params.b! }
-  const sort: Sort = search.sort === "moved" || search.sort === "key" ? search.sort : "change"
+  const sort: Sort = search.sort === "change" || search.sort === "key" ? search.sort : "moved"
   const all = search.all === "true"
-  const ask = (cursor: string | undefined, limit: number, signal: AbortSignal) => data(api.GET("/api/v1/executions/{execution_id}/compare/{other_id}", { params: { path, query: { sort, all, cursor, limit } }, signal }))
+  const ask = (cursor: string | undefined, limit: number, signal: AbortSignal) => data(api.GET("/api/v1/executions/{execution_id}/compare/{other_id}", { params: { path, query: { sort, all, effects: !all, cursor, limit } }, signal }))
   const whole = useAsk(["compare", path.execution_id, path.other_id], (signal) => ask(undefined, 1, signal))
   const steps = usePages(["compare", path.execution_id, path.other_id, sort, String(all)], async (cursor, signal) => {
-    const page = await ask(cursor, 500, signal)
+    const page = await ask(cursor, most, signal)
     return { rows: page.steps, next: page.next_cursor }
   }, { id: (s) => s.step_id })
+  // A page may be empty where many steps are the same: the next is asked for until some are there.
+  const few = (steps.rows?.length ?? most) < 20
+  useEffect(() => { if (few && steps.more) steps.onEnd() }, [few, steps.more, steps.rows])
   return (
     <div className="screen" data-full>
       <header>
@@ -55,12 +60,12 @@ export default function Compare({ params }: { params: Record<string, string | un
       {search.step && <Details key={search.step} step={search.step} a={path.execution_id} b={path.other_id} />}
       <div className="row" role="group" aria-label="Order of the steps">
         {(Object.keys(sorts) as Sort[]).map((s) => <button key={s} type="button" className="chip" aria-pressed={s === sort} onClick={() => set({ sort: s })}>{sorts[s]}</button>)}
-        <button type="button" className="chip" aria-pressed={all} onClick={() => set({ all: all ? "" : "true" })}>also steps in the same state</button>
+        <button type="button" className="chip" aria-pressed={all} onClick={() => set({ all: all ? "" : "true" })}>also steps that are the same</button>
       </div>
       <Loaded of={steps.first} lines={6}>
         {() => (steps.rows ?? []).length > 0
           ? <div className="fill"><Rows label="Compared steps" rows={steps.rows!} columns={columns} keyOf={(s) => s.step_id} selected={search.step} onOpen={(s) => set({ step: search.step === s.step_id ? "" : s.step_id, part: search.part ?? (s.outputs_differ ? "outputs" : s.params_differ ? "params" : s.a?.status !== s.b?.status ? "error" : "log") })} onEnd={steps.onEnd} onView={steps.onView} /></div>
-          : <div className="empty"><h2>Every step came to the same state</h2><p>Same states and attempts in both executions.</p></div>}
+          : <div className="empty"><h2>{steps.more ? "Looking for steps that differ …" : "Every step came to the same state"}</h2><p>Same states, attempts and outputs in both executions{steps.more && ", so far"}.</p></div>}
       </Loaded>
     </div>
   )

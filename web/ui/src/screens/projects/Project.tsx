@@ -1,6 +1,7 @@
-import { useState } from "react"
+import { useEffect, useState } from "react"
 import { Link } from "wouter"
-import { api, data, useAsk, useDo, type Schemas } from "../../api/client"
+import { api, data, queries, useAsk, useDo, type Schemas } from "../../api/client"
+import { watch } from "../../api/live"
 import { usePages } from "../../api/pages"
 import { formatBytes, formatDuration } from "../../format"
 import { useRefusal } from "../../me"
@@ -9,6 +10,7 @@ import { Dialog } from "../../parts/Dialog"
 import { TextField } from "../../parts/Fields"
 import { Loaded } from "../../parts/Loading"
 import { Rows, type Column } from "../../parts/Rows"
+import { StateBar, StateWord } from "../../parts/State"
 import { Ago } from "../../parts/Time"
 import { useSearchParams } from "../../url"
 import { runColumns } from "../queue/RunsQueue"
@@ -22,6 +24,8 @@ type Lesson = Schemas["Lesson"]
 
 const lessonColumns = (onRun: (l: Lesson) => void, refusal: string | false): Column<Lesson>[] => [
   { title: "Lesson", width: "minmax(110px, 1.6fr)", show: (l) => l.name || l.id },
+  { title: "Latest", width: "minmax(104px, 1.2fr)", show: (l) => l.latest ? <Link href={`/executions/${l.latest.execution_id}`} tabIndex={-1} onClick={(e) => e.stopPropagation()} title={`${l.latest.pipeline}: ${l.latest.completed} of ${l.latest.total} steps completed`}><StateWord state={l.latest.status} /></Link> : <span className="quiet">not run</span> },
+  { title: "Steps", width: "110px", from: 980, show: (l) => l.latest ? <span className="progress"><StateBar counts={{ failed: l.latest.failed, completed: l.latest.completed, pending: l.latest.total - l.latest.failed - l.latest.completed }} label={`${l.name || l.id}: ${l.latest.completed} of ${l.latest.total} steps completed, ${l.latest.failed} failed`} /><span>{l.latest.completed}/{l.latest.total}</span></span> : null },
   { title: "Tag", width: "minmax(60px, 0.8fr)", from: 560, show: (l) => l.tag || <span className="quiet">–</span> },
   { title: "File", width: "minmax(100px, 1.4fr)", from: 560, show: (l) => (l.media ? `${l.media.name} · ${formatBytes(l.media.bytes)}` : <span className="quiet">none</span>) },
   { title: "Id", width: "minmax(80px, 1fr)", from: 980, show: (l) => <code>{l.id}</code> },
@@ -43,13 +47,21 @@ export default function Project({ params }: { params: Record<string, string | un
   useProgressLive(id)
   const none = useProgress(id).data === null
   const lessons = usePages(["lessons", id], async (cursor, signal) => {
-    const page = await data(api.GET("/api/v1/lessons", { params: { query: { project_id: id, cursor, limit: 200 } }, signal }))
+    const page = await data(api.GET("/api/v1/lessons", { params: { query: { project_id: id, cursor, limit: 200, outcomes: true } }, signal }))
     return { rows: page.lessons, next: page.next_cursor }
   }, { id: (l) => l.id, enabled: !runs })
   const list = usePages(["runs", id], async (cursor, signal) => {
     const page = await data(api.GET("/api/v1/pipeline-runs", { params: { query: { project_id: id, cursor, limit: 200 } }, signal }))
     return { rows: page.data, next: page.next_cursor }
   }, { id: (r) => r.id, enabled: runs })
+  useEffect(() => {
+    let timer: ReturnType<typeof setTimeout> | undefined
+    const stop = watch((of, change) => {
+      if (of !== "executions" || !(change.reload || change.rows?.some((x) => x.project === id))) return
+      timer ??= setTimeout(() => { timer = undefined; void queries.invalidateQueries({ queryKey: ["lessons", id] }) }, 1000)
+    })
+    return () => { stop(); clearTimeout(timer) }
+  }, [id])
   const here = `/projects/${encodeURIComponent(id)}`
   return (
     <div className="screen" data-full>
