@@ -6,6 +6,7 @@ import { formatCount, shortID } from "../../format"
 import { Loaded } from "../../parts/Loading"
 import { Rows, type Column } from "../../parts/Rows"
 import { Ago } from "../../parts/Time"
+import { Linked } from "../execution/Linked"
 import { depths, type Depths } from "./depth"
 import "./queue.css"
 
@@ -14,7 +15,7 @@ type Queue = Schemas["StepQueue"]
 
 const columns: Column<Held>[] = [
   { title: "Execution", width: "minmax(130px, 1fr)", show: (x) => <Link href={`/executions/${x.execution_id}`} onClick={(e) => e.stopPropagation()} tabIndex={-1}>{x.pipeline} {shortID(x.execution_id)}</Link> },
-  { title: "Why", width: "minmax(140px, 2.4fr)", show: (x) => <span title={x.reasons.map((r) => r.message).join("; ")}>{x.reasons.map((r) => r.message).join("; ")}</span> },
+  { title: "Why", width: "minmax(140px, 2.4fr)", show: (x) => <div className="queue-why" onClick={(e) => { if ((e.target as Element).closest("a")) e.stopPropagation() }}><Linked text={x.reasons.map((r) => r.message).join("; ")} /></div> },
   { title: "Priority", width: "80px", from: 760, show: (x) => x.priority || <span className="quiet">–</span> },
   { title: "Created", width: "88px", from: 480, show: (x) => <Ago time={x.created_at} /> },
 ]
@@ -50,7 +51,7 @@ export function Waiting() {
           </section>
           <h2 className="queue-held">{waiting === 0 ? "No execution waits to begin" : `${waiting >= 1000 ? "1,000 or more" : formatCount(waiting)} ${waiting === 1 ? "execution waits" : "executions wait"} to begin`}</h2>
           {executions.length > 0
-            ? <div className="fill"><Rows label="Executions that wait" rows={executions} columns={columns} keyOf={(x) => x.execution_id} onOpen={(x) => navigate(`/executions/${x.execution_id}`)} /></div>
+            ? <div className="fill"><Rows label="Executions that wait" rows={executions} columns={columns} keyOf={(x) => x.execution_id} onOpen={(x) => navigate(`/executions/${x.execution_id}`)} rowHeight={window.innerWidth < 760 ? 150 : 56} /></div>
             : <p className="quiet">Executions wait here for others with the same concurrency key, and for room: limits are in the settings and in <code>settings.concurrency</code> of a pipeline.</p>}
         </>
       )}
