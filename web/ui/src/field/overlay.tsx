@@ -22,6 +22,8 @@ interface Props {
   timeline?: boolean
   /** How large a unit may be at first, in pixels. Defaults to 1. */
   largest?: number
+  /** Pixels that are left free below where everything is shown: the buttons are there. */
+  clear?: number
   /** Written above the field for a view: a ruler, for instance. */
   above?: (view: View, width: number) => ReactNode
   /** Written over the field for a view: names of lanes, what is outside of a time. */
@@ -65,7 +67,7 @@ export function FieldView(p: Props) {
     return () => watch.disconnect()
   }, [])
 
-  const whole = useCallback(() => fit(bounds.current, size.width, size.height, p.timeline ?? false, p.largest, p.scene.beside), [size, p.timeline, p.largest, p.scene.beside])
+  const whole = useCallback(() => fit(bounds.current, size.width, size.height - (p.clear ?? 0), p.timeline ?? false, p.largest, p.scene.beside), [size, p.timeline, p.largest, p.scene.beside, p.clear])
   useLayoutEffect(() => {
     bounds.current = [...p.scene.layout.index.bounds]
     const lanes = p.scene.layout.spans?.lanes

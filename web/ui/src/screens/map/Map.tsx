@@ -79,7 +79,7 @@ function Page({ id }: { id: string }) {
       <header>
         <h1>Map</h1>
         {execution.data && <Link href={`/executions/${id}/streams`}>{execution.data.pipeline}</Link>}
-        {prints.data && <span className="row"><StateMark state="completed" /> {formatCount(prints.data.n - failed)} done <StateMark state="failed" /> {formatCount(failed)} failed</span>}
+        {prints.data && <span className="row"><StateMark state="completed" /> {formatCount(prints.data.n - failed)} done <StateMark state="failed" /> {formatCount(failed)} failed <span className="quiet" title="The tab streams counts every failure, also of items without a bbox and of repeated attempts.">of items with a <code>bbox</code></span></span>}
         <span className="grow" />
         <Button aria-pressed={choosing} onClick={() => choose(!choosing)}>Draw a box</Button>
         <PickField label="Projection" value={kind} onChange={(projection) => set({ projection, z: undefined })} choices={[["equal", "Equal area"], ["mercator", "Mercator"]]} />

@@ -47,10 +47,15 @@ export function PartitionGrid({ table, plan, cursor, onCursor, lit, onHover }: P
     return () => watched.disconnect()
   }, [])
   const [row, column] = cursor >= 0 ? plan.place(cursor) : [-1, -1]
-  // What has the focus is in view. Where nothing has, the newest columns are.
+  // What has the focus is in view. Where nothing has, the newest are: of a calendar the last partition, with days as columns of its month.
   useEffect(() => {
     const el = ref.current!
-    if (row < 0) { el.scrollLeft = el.scrollWidth; return }
+    if (row < 0) {
+      const [r, c] = table.by.length === 1 && table.grid.length > 0 ? plan.place(table.grid.length - 1) : [0, plan.columns - 1]
+      el.scrollTop = top + (r + 1) * rowHeight - el.clientHeight
+      el.scrollLeft = head + (c + 1) * cell - el.clientWidth
+      return
+    }
     const [x, y] = [head + column * cell, top + row * rowHeight]
     if (y < el.scrollTop + top) el.scrollTop = y - top
     else if (y + rowHeight > el.scrollTop + el.clientHeight) el.scrollTop = y + rowHeight - el.clientHeight

@@ -14,7 +14,7 @@ import { Backfill } from "./Backfill"
 import { JobForm } from "./JobForm"
 import { usePreview, type Job } from "./fires"
 import "./schedules.css"
-import { timingWords } from "./timing"
+import { timingWords, zone } from "./timing"
 
 type Firing = Awaited<ReturnType<typeof firingsOf>>["rows"][number]
 
@@ -82,7 +82,7 @@ function Shown({ job, etag }: { job: Job; etag?: string }) {
           </dl>
         </div></section>
         <section className="card" aria-labelledby="next-runs">
-          <header><h2 id="next-runs">Next ten fires</h2></header>
+          <header><h2 id="next-runs">Next ten fires</h2><span className="quiet">times in {zone}</span></header>
           <Loaded of={next} lines={5}>
             {({ next_runs }) => next_runs.length === 0 ? <p className="body quiet">{job.enabled ? "It fires at no time by itself." : "It is paused."}</p> : (
               <ul className="lines">{next_runs.map((at) => <li key={at}><Moment time={at} /><span className="grow" /><span className="quiet"><Ago time={at} /></span></li>)}</ul>

@@ -14,7 +14,7 @@ import { Calendar } from "./Calendar"
 import { JobForm } from "./JobForm"
 import type { Job } from "./fires"
 import "./schedules.css"
-import { timingWords } from "./timing"
+import { timingWords, zone } from "./timing"
 
 const marks: Record<Job["status"], string> = { active: "▶", paused: "❙❙", expired: "⌛", completed: "✓" }
 
@@ -25,9 +25,9 @@ function Starts({ of }: { of: Job }) {
 const columns: Column<Job>[] = [
   { title: "Name", width: "minmax(110px, 1.6fr)", show: (j) => <Link href={`/schedules/${encodeURIComponent(j.job_id)}`} onClick={(e) => e.stopPropagation()} tabIndex={-1}>{j.name || j.job_id}</Link> },
   { title: "State", width: "84px", show: (j) => <><span aria-hidden="true" className="quiet">{marks[j.status]}</span> {j.status}</> },
-  { title: "Fires", width: "minmax(120px, 1.6fr)", from: 560, show: (j) => <span title={`${j.schedule.expression ?? ""} ${j.schedule.timezone ?? ""}`}>{timingWords(j.schedule)}</span> },
+  { title: "Fires", width: "minmax(120px, 1.6fr)", from: 560, show: (j) => <span title={`${j.schedule.expression ?? ""} ${j.schedule.timezone ?? ""}`}>{timingWords(j.schedule)}{j.schedule.timezone && <span className="quiet"> {j.schedule.timezone}</span>}</span> },
   { title: "Next", width: "minmax(72px, 0.7fr)", show: (j) => (j.enabled && j.next_run_at ? <Ago time={j.next_run_at} /> : <span className="quiet">–</span>) },
-  { title: "At", width: "150px", from: 1180, show: (j) => <Moment time={j.enabled ? j.next_run_at : null} /> },
+  { title: `At, ${zone}`, width: "160px", from: 1180, show: (j) => <Moment time={j.enabled ? j.next_run_at : null} /> },
   { title: "Starts", width: "minmax(90px, 1fr)", from: 900, show: (j) => <Starts of={j} /> },
   { title: "Last", width: "110px", from: 760, show: (j) => (j.last_execution_id ? <Link href={`/executions/${j.last_execution_id}`} onClick={(e) => e.stopPropagation()}><Ago time={j.last_run_at} /></Link> : <span className="quiet">never</span>) },
   { title: "Runs", width: "64px", from: 900, show: (j) => j.run_count.toLocaleString("en-US") },

@@ -38,3 +38,6 @@ export function hue(name: string): number {
   for (const c of name) h = (h * 31 + c.codePointAt(0)!) % 360
   return h
 }
+
+/** zone is the reader's time zone, in which moments are written. */
+export const zone = Intl.DateTimeFormat().resolvedOptions().timeZone || "local time"
