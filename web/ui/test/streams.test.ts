@@ -30,5 +30,14 @@ test("a stream: its modules with items and rates, and what failed by module and 
   await failures.getByText(/in\.ndjson:100/).first().waitFor()
   await o.page.getByRole("button", { name: "write" }).click()
   await expect.poll(() => o.page.url()).toContain("step=write")
+
+  // The lines are mended, and only they are read again.
+  server.file("in.ndjson", Array.from({ length: 300 }, (_, i) => JSON.stringify({ id: `i${i}`, n: i })).join("\n") + "\n")
+  await failures.getByRole("button", { name: "Try the failed items again…" }).click()
+  await o.page.getByRole("dialog").getByRole("button", { name: "Start the retry" }).click()
+  await expect.poll(() => o.page.url()).not.toContain(x.execution_id)
+  await o.page.getByRole("navigation", { name: "Views" }).getByRole("link", { name: "streams" }).click()
+  await expect.poll(() => o.page.getByRole("article", { name: /^odd/ }).innerText()).toMatch(/out\s*3\s/) // what the filter drops comes to no end, and is read again
+  await o.page.getByRole("region", { name: "Failures" }).getByText("No failure of an item").waitFor()
   await o.close()
 })

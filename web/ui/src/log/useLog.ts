@@ -131,6 +131,20 @@ export function useLog(ask: Ask, live: boolean, version: number, reading: { read
     return () => stop.abort()
   }, [key])
 
+  // The end of the log was perhaps read before the execution's end, which the page knows and so does not wait for: what came in between
+  // is asked for once.
+  const closed = !live && starts === 0 && !state.loading && !state.problem && !ask.q && !at
+  useEffect(() => {
+    if (!closed) return
+    const timer = setTimeout(() => {
+      const last = held.current.lines.at(-1)
+      if (held.current.after) return
+      read(ask, last ? { around: String(last.seq), context: "200" } : { tail: String(end) })
+        .then((got) => { if (latest.current === key) setPart((p) => append(p, got.logs, Boolean(got.next_cursor))) }, () => { /* the log is as good as it was */ })
+    }, 300)
+    return () => clearTimeout(timer)
+  }, [key, closed])
+
   const readBack = useCallback(async () => {
     const { lines, before } = held.current
     if (busy.current || !before || !lines[0]) return

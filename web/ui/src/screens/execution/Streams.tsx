@@ -3,10 +3,13 @@ import { Link } from "wouter"
 import { api, data, type Schemas } from "../../api/client"
 import { usePages } from "../../api/pages"
 import { formatCount } from "../../format"
+import { useRefusal } from "../../me"
 import { Button } from "../../parts/Button"
 import { Loaded } from "../../parts/Loading"
 import { ProblemBox } from "../../parts/Problem"
 import { StateWord } from "../../parts/State"
+import { ended } from "../../states"
+import { AgainDialog } from "./Actions"
 import { columnsOf, rate } from "./flow"
 import { usePage } from "./page"
 import "./streams.css"
@@ -90,7 +93,9 @@ function Fact({ name, value, more, bad }: { name: string; value: string; more?: 
 }
 
 function Failures() {
-  const { id } = usePage()
+  const { id, x } = usePage()
+  const refused = useRefusal("operator")
+  const [again, setAgain] = useState(false)
   const list = usePages(["execution", id, "live", "stream failures"], async (cursor) => {
     const got = await data(api.GET("/api/v1/executions/{execution_id}/streams/failures", { params: { path: { execution_id: id }, query: { cursor } } }))
     return { rows: got.groups, next: got.next_cursor, whole: got }
@@ -110,6 +115,8 @@ function Failures() {
       ))}</Loaded>
       {list.problem && <ProblemBox problem={list.problem} />}
       {list.more && <p><Button onClick={list.onEnd}>More failures</Button></p>}
+      {Boolean(whole?.failures) && ended(x.status) && <p><Button refused={refused} onClick={() => setAgain(true)}>Try the failed items again…</Button></p>}
+      {again && <AgainDialog again={{ kind: "retry" }} onClose={() => setAgain(false)} />}
     </section>
   )
 }
