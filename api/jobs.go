@@ -59,7 +59,7 @@ func (j *jobs) serve(s *server) {
 // absent warns of a target that is not there: it may come before the job fires, or be a slip.
 func (j *jobs) absent(ctx context.Context, c *trigger.Target) []Detail {
 	warning := func(location, message string) []Detail {
-		return []Detail{{Location: location, Message: message, Hint: "nothing can be started until there is", Warning: true}}
+		return []Detail{{Path: location, Message: message, Hint: "nothing can be started until there is", Warning: true}}
 	}
 	if c.Action != "" {
 		if found, ok := j.o.Catalog.Spec(c.Action); !ok || found.Internal || found.Stream != nil {

@@ -48,7 +48,7 @@ func TestJobOfNothing(t *testing.T) {
 		changed := api.Job{}
 		r.do("admin", "PUT", "/api/v1/scheduler/jobs/"+job.ID, `{"name":"x"}`).is(200).into(&changed)
 		for _, j := range []api.Job{job, changed} {
-			if got := len(j.Warnings) == 1 && j.Warnings[0].Location == want; got != (want != "") || want == "" && len(j.Warnings) > 0 {
+			if got := len(j.Warnings) == 1 && j.Warnings[0].Path == want; got != (want != "") || want == "" && len(j.Warnings) > 0 {
 				t.Errorf("%s: %s", callback, made.body)
 			}
 		}

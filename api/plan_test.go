@@ -93,7 +93,7 @@ func TestPlanOfADocument(t *testing.T) {
 			}
 		}
 	}
-	if p := r.plan(t, planned, map[string]any{"count": "many"}); p.Valid || len(p.Problems) != 3 || p.Problems[1].Location != "params.count" || p.Problems[2].Location != "params.regions" {
+	if p := r.plan(t, planned, map[string]any{"count": "many"}); p.Valid || len(p.Problems) != 3 || p.Problems[1].Path != "params.count" || p.Problems[2].Path != "params.regions" {
 		t.Errorf("with wrong parameters: %+v", p.Problems)
 	}
 	if p := r.plan(t, planned, nil); !p.Valid || drafted(p)["places"].Items != nil || *drafted(p)["each"].Items != 3 {

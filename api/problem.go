@@ -161,7 +161,7 @@ func (p *Problem) bounded() *Problem {
 	}
 	for i := range p.Details {
 		d := &p.Details[i]
-		d.Location, d.Message, d.Hint = stepwell.Clip(d.Location, 200), stepwell.Clip(d.Message, maxDetailText), stepwell.Clip(d.Hint, maxDetailText)
+		d.Path, d.Message, d.Hint = stepwell.Clip(d.Path, 200), stepwell.Clip(d.Message, maxDetailText), stepwell.Clip(d.Hint, maxDetailText)
 	}
 	return p
 }
@@ -183,7 +183,7 @@ func mismatch(m *huma.ErrorModel) *Problem {
 	p := &Problem{Code: codeOfStatus(m.Status), Message: m.Detail, Details: []Detail{}, status: m.Status}
 	for _, e := range m.Errors {
 		if e != nil {
-			d := Detail{Location: e.Location, Message: e.Message}
+			d := Detail{Path: e.Location, Message: e.Message}
 			if strings.HasPrefix(d.Message, "invalid date/time for format") || d.Message == validation.MsgExpectedRFC3339DateTime {
 				d.Message, d.Hint = "not a time", "write it like 2026-01-31T09:00:00Z"
 			}
@@ -197,7 +197,7 @@ func mismatch(m *huma.ErrorModel) *Problem {
 		p.Message = "the request is not as the description says"
 		p.Hint = "see details, and /docs"
 		if len(p.Details) == 1 {
-			p.Message = strings.TrimPrefix(p.Details[0].Location+": ", ": ") + p.Details[0].Message
+			p.Message = strings.TrimPrefix(p.Details[0].Path+": ", ": ") + p.Details[0].Message
 			p.Hint = cmp.Or(p.Details[0].Hint, p.Hint)
 		}
 	}

@@ -38,7 +38,7 @@ func (s *server) hidden(p *Problem) *Problem {
 	out.Message, out.Hint, out.Details = s.text("", p.Message), s.text("", p.Hint), slices.Clone(p.Details)
 	for i := range out.Details {
 		d := &out.Details[i]
-		d.Location, d.Message, d.Hint = s.text("", d.Location), s.text("", d.Message), s.text("", d.Hint)
+		d.Path, d.Message, d.Hint = s.text("", d.Path), s.text("", d.Message), s.text("", d.Hint)
 	}
 	return &out
 }

@@ -95,7 +95,7 @@ func detailOf(t Template) TemplateDetail {
 	out := TemplateDetail{Template: t, Document: t.Text, Parameters: []TemplateParameter{}, Problems: []Detail{}}
 	d, problems := definition.Parse([]byte(t.Text), definition.ParseOptions{Sent: true})
 	for _, p := range problems {
-		out.Problems = append(out.Problems, Detail{Location: p.Path, Line: p.Line, Column: p.Column, Message: p.Message, Hint: p.Hint, Warning: p.Warning})
+		out.Problems = append(out.Problems, Detail(p))
 	}
 	if d == nil {
 		return out

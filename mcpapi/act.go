@@ -44,7 +44,7 @@ func (k *call) foresee(ctx context.Context, text string, params map[string]any) 
 		var wrong []string
 		for _, d := range p.Problems {
 			if !d.Warning {
-				wrong = append(wrong, strings.TrimPrefix(d.Location+": "+d.Message, ": "))
+				wrong = append(wrong, strings.TrimPrefix(d.Path+": "+d.Message, ": "))
 			}
 		}
 		return nil, stepwell.Invalid("validate tells all that is wrong", "it cannot be started: %s", stepwell.Clip(strings.Join(wrong, "; "), 1000))

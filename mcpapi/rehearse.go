@@ -128,13 +128,7 @@ type checked struct {
 	Valid    bool              `json:"valid"`
 	Name     string            `json:"name"`
 	Problems []resource.Detail `json:"problems"`
-	Lint     []lintProblem     `json:"lint"`
-}
-
-// lintProblem is a mistake in a definition that can be run.
-type lintProblem struct {
-	Code string `json:"code"`
-	resource.Detail
+	Lint     []resource.Detail `json:"lint"` // mistakes in a definition that can be run
 }
 
 // check asks the API for what is wrong, and then lint for the rest.
@@ -143,7 +137,7 @@ func (k *call) check(ctx context.Context, text string) (*checked, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &checked{v.Valid, v.Name, v.Problems, []lintProblem{}}
+	out := &checked{v.Valid, v.Name, v.Problems, []resource.Detail{}}
 	if !v.Valid {
 		return out, nil
 	}
@@ -152,9 +146,9 @@ func (k *call) check(ctx context.Context, text string) (*checked, error) {
 		return nil, err
 	}
 	for _, p := range more.Problems {
-		one := resource.Detail{Location: p.Path, Line: p.Line, Column: p.Column, Message: p.Message, Hint: p.Hint, Warning: p.Warning}
+		one := resource.Detail(p)
 		if p.Code != "" && !slices.ContainsFunc(v.Problems, func(d resource.Detail) bool { return d.Line == one.Line && d.Message == one.Message }) {
-			out.Lint = append(out.Lint, lintProblem{p.Code, one})
+			out.Lint = append(out.Lint, one)
 		}
 	}
 	return out, nil

@@ -169,7 +169,7 @@ func archived(name string) error {
 func Details(problems definition.Problems) []resource.Detail {
 	details := make([]resource.Detail, len(problems))
 	for i, p := range problems {
-		details[i] = resource.Detail{Location: p.Path, Line: p.Line, Column: p.Column, Message: p.Message, Hint: p.Hint, Code: p.Code, Warning: p.Warning}
+		details[i] = resource.Detail(p)
 	}
 	return details
 }

@@ -100,13 +100,14 @@ func (o Object) MarshalJSON() ([]byte, error) {
 
 // Detail is one of several things that are wrong, or that somebody may not have meant.
 type Detail struct {
-	Location string `json:"location,omitempty" doc:"Where: body.params.url, query.limit, or the path in a pipeline."`
-	Line     int    `json:"line,omitempty" doc:"Line in a document, from 1."`
-	Column   int    `json:"column,omitempty" doc:"Column in a document, from 1."`
-	Message  string `json:"message"`
-	Hint     string `json:"hint,omitempty"`
-	Code     string `json:"code,omitempty" doc:"Of a rule of lint, such as SW504 (docs/lint.md)."`
-	Warning  bool   `json:"warning,omitempty" doc:"It does not stand in the way."`
+	File    string `json:"-"`
+	Line    int    `json:"line,omitempty" doc:"Line in a document, from 1."`
+	Column  int    `json:"column,omitempty" doc:"Column in a document, from 1."`
+	Path    string `json:"location,omitempty" doc:"Where: body.params.url, query.limit, or the path in a pipeline."`
+	Message string `json:"message"`
+	Hint    string `json:"hint,omitempty"`
+	Warning bool   `json:"warning,omitempty" doc:"It does not stand in the way."`
+	Code    string `json:"code,omitempty" doc:"Of a rule of lint, such as SW504 (docs/lint.md)."`
 }
 
 // At is a moment.

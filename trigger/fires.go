@@ -170,7 +170,7 @@ func (s *Schedules) PreviewOf(j Job) *Preview {
 	out := &Preview{Next: []resource.Time{}, Problems: []resource.Detail{}}
 	plan, err := j.Schedule.compile(&j)
 	if err != nil {
-		out.Problems = append(out.Problems, resource.Detail{Location: "schedule", Message: err.Error(), Hint: stepwell.HintOf(err)})
+		out.Problems = append(out.Problems, resource.Detail{Path: "schedule", Message: err.Error(), Hint: stepwell.HintOf(err)})
 		return out
 	}
 	out.Valid = true
@@ -183,7 +183,7 @@ func (s *Schedules) PreviewOf(j Job) *Preview {
 		out.Next = append(out.Next, resource.At(at))
 	}
 	for _, w := range plan.Warnings(now) {
-		out.Problems = append(out.Problems, resource.Detail{Location: "schedule", Message: w.Message, Hint: w.Hint, Warning: true})
+		out.Problems = append(out.Problems, resource.Detail{Path: "schedule", Message: w.Message, Hint: w.Hint, Warning: true})
 	}
 	return out
 }

@@ -153,7 +153,7 @@ func (e *entry) warned(now time.Time) *Status {
 	v := e.view(now)
 	if e.plan != nil {
 		for _, w := range e.plan.Warnings(time.Unix(min(e.state.Last, now.Unix()), 0)) {
-			v.Warnings = append(v.Warnings, resource.Detail{Location: "schedule", Message: w.Message, Hint: w.Hint, Warning: true})
+			v.Warnings = append(v.Warnings, resource.Detail{Path: "schedule", Message: w.Message, Hint: w.Hint, Warning: true})
 		}
 	}
 	return v

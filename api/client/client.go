@@ -219,7 +219,7 @@ type Details []api.Detail
 func (d Details) Error() string {
 	var b strings.Builder
 	for i := range d {
-		place := d[i].Location
+		place := d[i].Path
 		if d[i].Line > 0 {
 			place = fmt.Sprintf("line %d", d[i].Line)
 		}

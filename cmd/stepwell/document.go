@@ -118,7 +118,8 @@ func problemsIn(file string, err error) error {
 	}
 	var problems definition.Problems
 	for _, d := range details {
-		problems = append(problems, definition.Problem{File: file, Line: d.Line, Column: d.Column, Message: d.Message, Hint: d.Hint, Code: d.Code, Warning: d.Warning})
+		d.File, d.Path = file, "" // the message says where
+		problems = append(problems, definition.Problem(d))
 	}
 	return problems
 }

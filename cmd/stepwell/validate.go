@@ -108,7 +108,8 @@ func (p *program) askedOf(ctx context.Context, client *client.Client, file strin
 	var answer api.Validation
 	err = client.Call(ctx, "POST", pathTo("pipelines", "validate"), nil, object{"document": text}, &answer)
 	for _, d := range answer.Problems {
-		problems = append(problems, definition.Problem{File: file, Line: d.Line, Column: d.Column, Path: d.Location, Message: d.Message, Hint: d.Hint, Code: d.Code, Warning: d.Warning})
+		d.File = file
+		problems = append(problems, definition.Problem(d))
 	}
 	return problems, err
 }
