@@ -99,7 +99,8 @@ func TestStartWithoutRedis(t *testing.T) {
 
 // TestFlush: what is flushed between two counts is there again, and no event comes twice.
 func TestFlush(t *testing.T) {
-	r := newRig(t, redistest.New(t).Address(), nil)
+	// No comparison with the store, begun before the flush, may bring back what it read then: the reads and counts do it alone.
+	r := newRig(t, redistest.New(t).Address(), func(_ *redisstate.Options, p *progress.Options) { p.Interval = time.Hour })
 	name := r.project("", 3)
 	r.add(name, 1, 0)
 	r.do("FLUSHALL")
