@@ -17,7 +17,7 @@ afterAll(async () => {
 const more = (n: number) => many(server, n, () => server.run({ ...passing, name: "newer" }, {}, false))
 
 test("keys choose the rows they are meant for while new rows arrive above them", async () => {
-  const o = await open(server, "/executions")
+  const o = await open(server, "/executions", { width: 1600, height: 900 }) // there is room for the id
   const grid = o.page.getByRole("grid", { name: "Executions" })
   const focused = () => o.page.evaluate(() => document.activeElement?.querySelector("code")?.getAttribute("title") ?? document.activeElement?.tagName)
   const wanted = (await server.ask("GET", "/executions?limit=60")).executions.slice(0, 20).map((x: any) => x.execution_id as string)
@@ -54,7 +54,7 @@ test("keys choose the rows they are meant for while new rows arrive above them",
 })
 
 test("a list that is scrolled stays where it is, and one at its beginning shows what is new", async () => {
-  const o = await open(server, "/executions")
+  const o = await open(server, "/executions", { width: 1600, height: 900 }) // there is room for the id
   const grid = o.page.getByRole("grid", { name: "Executions" })
   await grid.getByRole("row").nth(1).waitFor()
   const count = async () => Number(await grid.getAttribute("aria-rowcount"))
