@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -19,10 +18,8 @@ import (
 
 // Bounds of what is read of a pipeline's past to judge a document.
 const (
-	lintPast  = 20   // executions, of which the median counts
-	lintSteps = 5    // of them those whose steps are looked at
-	lintRows  = 1000 // steps of each
-	lintJobs  = 100  // schedules
+	lintRows = 1000 // steps of an execution
+	lintJobs = 100  // schedules
 
 	lintFresh = 30 * time.Second // how long it is kept: an editor asks after each key
 	lintKept  = 1000             // pipelines
@@ -85,7 +82,7 @@ func (p *pipelines) pastFacts(ctx context.Context, name string) (lint.Facts, err
 
 // readPast reads what is stored of the pipeline with a name.
 func (p *pipelines) readPast(ctx context.Context, name string) (lint.Facts, error) {
-	facts := lint.Facts{Now: time.Now(), Retention: p.o.Retention, Steps: map[string]time.Duration{}}
+	facts := lint.Facts{Now: time.Now(), Retention: p.o.Retention}
 	names := []string{name}
 	if stored, err := p.o.Pipelines.Pipeline(ctx, name); err == nil {
 		names = append(names, stored.ID)
@@ -94,23 +91,19 @@ func (p *pipelines) readPast(ctx context.Context, name string) (lint.Facts, erro
 	}
 	if p.o.Schedules != nil {
 		for _, j := range p.o.Schedules.Timed(lintJobs, names...) {
-			if timing, timed := j.Spec(); timed {
-				facts.Schedules = append(facts.Schedules, lint.Schedule{Name: "the schedule " + cmp.Or(j.Name, j.ID), Timing: timing, CatchUp: j.CatchUp(), Overlaps: j.Overlap == schedule.OverlapAllow})
+			if one, timed := LintSchedule(&j); timed {
+				facts.Schedules = append(facts.Schedules, one)
 			}
 		}
 	}
-	past, err := p.o.Store.Executions(ctx, store.Filter{Pipeline: name, Statuses: []stepwell.ExecutionStatus{stepwell.ExecutionCompleted, stepwell.ExecutionCompletedWithFailures}, Limit: lintPast})
+	past, err := p.o.Store.Executions(ctx, store.Filter{Pipeline: name, Statuses: []stepwell.ExecutionStatus{stepwell.ExecutionCompleted, stepwell.ExecutionCompletedWithFailures}, Limit: lint.PastExecutions})
 	if err != nil {
 		return facts, err
 	}
-	var took []time.Duration
-	steps := map[string][]time.Duration{}
+	h := lint.History{}
 	for i := range past {
 		x := &past[i]
-		if x.Parent != "" || x.Started.IsZero() || x.Ended.IsZero() { // retries take over results
-			continue
-		}
-		if took = append(took, x.Ended.Sub(x.Started)); len(took) > lintSteps {
+		if x.Parent != "" || x.Started.IsZero() || x.Ended.IsZero() || !h.Add(x.Ended.Sub(x.Started)) {
 			continue
 		}
 		rows, err := p.o.Store.Steps(ctx, x.No, store.StepFilter{Statuses: []stepwell.StepStatus{stepwell.StepCompleted}, Limit: lintRows})
@@ -121,25 +114,19 @@ func (p *pipelines) readPast(ctx context.Context, name string) (lint.Facts, erro
 			return facts, err
 		}
 		for j := range rows {
-			if s := &rows[j]; s.Ended > 0 && s.Started > 0 && !strings.ContainsAny(s.Key, "[:") {
-				steps[s.Key] = append(steps[s.Key], time.Duration(s.Ended-s.Started)*time.Microsecond)
+			if s := &rows[j]; s.Ended > 0 && s.Started > 0 {
+				h.AddStep(s.Key, time.Duration(s.Ended-s.Started)*time.Microsecond)
 			}
 		}
 	}
-	facts.Usual = middle(took)
-	for key, list := range steps {
-		facts.Steps[key] = middle(list)
-	}
+	h.Into(&facts)
 	return facts, nil
 }
 
-// middle is the median; 0 of nothing.
-func middle(list []time.Duration) time.Duration {
-	if len(list) == 0 {
-		return 0
-	}
-	slices.Sort(list)
-	return list[len(list)/2]
+// LintSchedule is a schedule as lint judges it; false: it has no times of its own.
+func LintSchedule(j *NewJob) (lint.Schedule, bool) {
+	timing, timed := j.Spec()
+	return lint.Schedule{Name: "the schedule " + cmp.Or(j.Name, j.ID), Timing: timing, CatchUp: j.CatchUp(), Overlaps: j.Overlap == schedule.OverlapAllow}, timed
 }
 
 // details are the problems of a document as answers show them, with those of its past.

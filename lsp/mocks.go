@@ -14,12 +14,6 @@ import (
 	"github.com/stepwell/stepwell/spec"
 )
 
-// What stands for something of the tested pipeline in Options.TestSchema.
-const (
-	namesKey  = "x-names"
-	valuesKey = "x-values"
-)
-
 var pipelineKey = regexp.MustCompile(`(?m)^pipeline\s*:\s*["']?([^"'#\n]+?)["']?\s*(?:#.*)?$`)
 
 // tested is the pipeline that a file of tests is about, in the file that a key at the place names or else the whole file; nil: it is not there, or
@@ -110,12 +104,12 @@ func (x *completer) testSchema(path []string) map[string]any {
 		}
 		schema = x.member(schema, name)
 	}
-	what, ok := schema[namesKey].(string)
+	what, ok := schema[spec.NamesKey].(string)
 	if !ok {
 		return schema
 	}
 	props := map[string]any{}
-	if what == "params" && x.good != nil {
+	if what == spec.NamesParams && x.good != nil {
 		fields := make([]spec.Field, len(x.good.pipeline.Definition.Parameters))
 		for i := range fields {
 			fields[i] = x.good.pipeline.Definition.Parameters[i].Field()
@@ -153,13 +147,13 @@ func (x *completer) names(what string) (list []testName) {
 	}
 	x.good.pipeline.each(func(step *definition.Step) {
 		does := step.Action + step.Module + step.Pipeline
-		if what != "mocks" || step.ForEach == nil {
+		if what != spec.NamesMocks || step.ForEach == nil {
 			add(step.ID, strings.TrimSpace(does+" "+step.Name))
 		}
-		if what == "mocks" && step.ForEach != nil {
+		if what == spec.NamesMocks && step.ForEach != nil {
 			add(step.ID+"[*]", "All iterations: "+does)
 		}
-		if what == "mocks" && step.Action != "" {
+		if what == spec.NamesMocks && step.Action != "" {
 			add("action "+step.Action, "All steps with this action.")
 		}
 	})
@@ -189,13 +183,13 @@ func (x *completer) outputsOf(mock string) map[string]any {
 
 // testValues completes a value in a file of tests.
 func (x *completer) testValues(about map[string]any) {
-	switch about[valuesKey] {
-	case "steps":
-		for _, n := range x.names("steps") {
+	switch about[spec.ValuesKey] {
+	case spec.NamesSteps:
+		for _, n := range x.names(spec.NamesSteps) {
 			x.add(kindReference, n.name, n.doc, "", n.name)
 		}
 		return
-	case "files":
+	case spec.NamesFiles:
 		entries, err := os.ReadDir(filepath.Dir(x.d.file))
 		if err != nil {
 			return // an unsaved document has no folder

@@ -1,5 +1,17 @@
 package spec
 
+// Keys of a JSON Schema of test files that say which names of the tested pipeline may stand there: as keys of a mapping (NamesKey), or as
+// values (ValuesKey).
+const (
+	NamesKey  = "x-names"
+	ValuesKey = "x-values"
+
+	NamesMocks  = "mocks"  // steps, their iterations and actions
+	NamesSteps  = "steps"  // steps
+	NamesParams = "params" // parameters
+	NamesFiles  = "files"  // of pipelines
+)
+
 // JSONSchema describes the values of fields as a JSON Schema (draft 2020-12) object. Open allows names
 // beyond the fields.
 func JSONSchema(fields []Field, open bool) map[string]any {

@@ -278,7 +278,7 @@ func (t *taping) write(s *session, out map[string][]byte) error {
 	return nil
 }
 
-// tellOthers says what else is in the folder that nothing plays any more: recordings of no pipeline, as they were made before 2026-11-29.
+// tellOthers warns of recordings of no pipeline, as they were made before 2026-11-29: this pipeline is answered from its own folder now.
 func (t *taping) tellOthers(p *program) error {
 	others, err := recordingsIn(t.root)
 	if err == nil && len(others) > 0 {

@@ -17,7 +17,7 @@ export function pixels(ctx: CanvasRenderingContext2D, scene: Scene, v: View, pai
   ctx.putImageData(image, 0, 0)
 }
 
-// What is asked of a layout for each picture, and is the same in all of them.
+// Facts about a layout that are the same for every picture of it.
 interface Known {
   /** What is drawn: not the frames, and nothing without width. */
   shown: Uint32Array

@@ -29,7 +29,7 @@ interface Props {
 
 const height = 18
 
-// What is in view before it has been measured: lines that are there at once are drawn with the frame around them.
+// The size of the list until it is measured, so that lines that are there at once are drawn with the frame around them.
 const about = { width: 1000, height: 700 }
 
 /** LogView is a log: filters above it, lines of which only those in view are on the page. */

@@ -57,14 +57,14 @@ async function read(a: Ask, extra: Record<string, string>, signal?: AbortSignal)
   return (await (await send(`api/v1/executions/${encodeURIComponent(a.execution)}/logs?${query}`, { signal })).json()) as Page
 }
 
-// What was asked for before the log is there, and what came.
+// The request that was sent before the log is on the page, with its answer.
 let early: { execution: string; answer: Promise<Page>; got?: Page } | undefined
 
 /** readSoon asks for the lines at which a log opens that nothing is chosen in, beside what else its page asks for. */
 export function readSoon(execution: string) {
   const asked: typeof early = { execution, answer: read({ execution }, { tail: String(end) }) }
   early = asked
-  asked.answer.then((got) => { asked.got = got }, () => { /* it is asked again by whom it is for */ })
+  asked.answer.then((got) => { asked.got = got }, () => { /* the log that waits for it shows the problem */ })
 }
 
 // take gives what was asked for soon, once.

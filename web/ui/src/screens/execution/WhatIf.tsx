@@ -7,7 +7,7 @@ import { useWhatIf } from "./ask"
 import { Linked } from "./Linked"
 import { usePage } from "./page"
 
-// What may be assumed of a step, and of an execution, in the words of `executions why --what-if`.
+// The assumptions about a step, and about an execution, as `executions why --what-if` writes them.
 const ofStep = (key: string) => [["it failed", `fail ${key}`], ["it failed for good", `fail ${key} permanently`], ["it completed", `complete ${key}`], ["it was skipped", `skip ${key}`], ["its worker was lost", `lose ${key}`], ["it was restarted", `restart ${key}`]] as const
 const ofAll = [["it was retried", "retry"], ["it was cancelled", "cancel"], ["it was paused", "pause"], ["it went on", "resume"]] as const
 

@@ -1,16 +1,14 @@
-import { useMemo } from "react"
 import { Link } from "wouter"
 import { api, data, useAsk } from "../../api/client"
 import { formatDuration } from "../../format"
 import { useNow } from "../../parts/Time"
 import type { Execution } from "./query"
-import { barOf, usualOf } from "./usual"
+import { barOf, usualOf, type Usual } from "./usual"
 
-// Asked for once for all rows, and not again at every change.
-function useUsual() {
-  const stats = useAsk(["usual"], (signal) => data(api.GET("/api/v1/stats/executions", { params: { query: { bucket: "all", group: "pipeline" } }, signal })))
-  return useMemo(() => usualOf(stats.data?.buckets ?? []), [stats.data])
-}
+const none: ReadonlyMap<string, Usual> = new Map()
+
+// Asked for and sorted once for all rows, and not again at every change.
+const useUsual = () => useAsk(["usual"], async (signal) => usualOf((await data(api.GET("/api/v1/stats/executions", { params: { query: { bucket: "all", group: "pipeline" } }, signal }))).buckets)).data ?? none
 
 /** Usually is where an execution's duration stands in what its pipeline usually takes: half to 95 % of those of the last 14 days. */
 export function Usually({ of: x }: { of: Execution }) {
