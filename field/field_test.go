@@ -94,10 +94,11 @@ func (r *rows) begin(no int64, iterations int) *store.Execution {
 	for i := range iterations {
 		list = append(list, store.StepState{Idx: int32(2 + i), Version: 1, Status: stepwell.StepRunning, Attempt: 1, Key: fmt.Sprintf("each[%d]", i), Worker: "w", Started: began.UnixMicro()})
 	}
-	r.states[no] = list
 	hash := sha256.Sum256(r.definition)
 	x := &store.Execution{No: no, ID: fmt.Sprint(no), Definition: hash[:], Status: stepwell.ExecutionRunning, Created: began, Started: began, Version: 1}
-	r.executions[x.ID] = x
+	r.mu.Lock() // followers of others read
+	defer r.mu.Unlock()
+	r.states[no], r.executions[x.ID] = list, x
 	return x
 }
 

@@ -126,9 +126,26 @@ func New(o Options) (*Supervisor, error) {
 	if len(s.plugins) == 0 {
 		return s, nil
 	}
+	longest := 0
+	for name := range o.Programs {
+		longest = max(longest, len(name))
+	}
 	var err error
-	s.dir, err = os.MkdirTemp("", "stepwell-") // 0700, and short: the name of a socket has about a hundred bytes
+	s.dir, err = socketDir(longest)
 	return s, err
+}
+
+// socketDir makes the folder of the sockets, which nobody else may read: that of temporary files if a socket's name fits into it,
+// and else /tmp, where there is one.
+func socketDir(longest int) (string, error) {
+	dir, err := os.MkdirTemp("", "stepwell-")
+	if err != nil || len(dir)+1+longest <= maxPath {
+		return dir, err
+	}
+	if short, err := os.MkdirTemp("/tmp", "stepwell-"); err == nil {
+		return short, os.Remove(dir)
+	}
+	return dir, nil // openDoor says that its name is too long
 }
 
 // Close removes the sockets. Call it after Run.

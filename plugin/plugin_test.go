@@ -182,3 +182,20 @@ func TestValidate(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A long name of the folder of temporary files is no obstacle: the sockets lie in a shorter one, and the folder is left as it was.
+func TestSocketsHaveShortNames(t *testing.T) {
+	long := filepath.Join(t.TempDir(), strings.Repeat("temporary", 12))
+	if err := os.Mkdir(long, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("TMPDIR", long)
+	s, _ := supervise(t, false, 0, "while :; do sleep 0.01; done")
+	until(t, s, "running", func(x Status) bool { return x.State == Running })
+	if info, err := os.Stat(s.dir); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("%v, %v", info, err)
+	}
+	if left, err := os.ReadDir(long); err != nil || len(left) > 0 {
+		t.Errorf("left there: %v, %v", left, err)
+	}
+}
