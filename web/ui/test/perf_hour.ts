@@ -12,7 +12,7 @@ const items = Number(process.env.ITEMS ?? 99_998)
 
 interface Sample { minute: number; heap_mb: number; renderer_mb: number; executions: number; changes: number }
 
-/** hour prints the heap of the page each minute, after collecting garbage, and the memory that its process has of its own, workers and
+/** hour prints the heap of the page each minute, arrays included, after collecting garbage, and the memory that its process has of its own, workers and
  * arrays included. The page stays: one goes from one execution to the next within it. */
 export async function hour(server: Server) {
   return within(async (browser) => {
@@ -37,6 +37,7 @@ export async function hour(server: Server) {
       await server.ask("POST", `/approvals/${x.execution_id}.go/approve`, {})
       const ended = await server.ended(x.execution_id)
       await m.page.locator(".x-status").getByText("completed").waitFor()
+      await m.page.evaluate(() => { window.measure.messages = []; window.measure.drawn = [] }) // what only the measurement keeps
       executions++
       changes += 2 * ended.progress.total
       for (const until = Date.now() + 1000 * pause; ;) {

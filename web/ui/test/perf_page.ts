@@ -47,10 +47,12 @@ export class Measured {
     return { task: of("TaskDuration") * 1000, heap: of("JSHeapUsedSize") / 1e6 }
   }
 
-  /** collected is the heap in megabytes once what nothing needs any more is gone. */
+  /** collected is the heap in megabytes, with the memory of arrays, once what nothing needs any more is gone. */
   async collected(): Promise<number> {
     await this.cdp.send("HeapProfiler.collectGarbage")
-    return (await this.cpu()).heap
+    // backingStorageSize is newer than the types of the protocol.
+    const { usedSize, backingStorageSize } = (await this.cdp.send("Runtime.getHeapUsage")) as { usedSize: number; backingStorageSize: number }
+    return (usedSize + backingStorageSize) / 1e6
   }
 
   /** profiled is act; with PROFILE, a folder, the profile of the main thread meanwhile is left there as a file with a name, which the
