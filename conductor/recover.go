@@ -117,19 +117,19 @@ func (c *Conductor) fresh(ctx context.Context, row *store.Execution) (*live, err
 }
 
 // replay folds the step log of an execution into its run, up to a version; 0: all of it. each, unless it is nil, sees every commit
-// with its effects.
+// with its effects, and keeps nothing of them.
 func (c *Conductor) replay(ctx context.Context, l *live, row *store.Execution, until int64, each func(*engine.Batch, *engine.Effects)) error {
 	var fx engine.Effects
+	var b engine.Batch
 	for entry, err := range c.o.Store.StepLog(ctx, row.No, 0) {
 		if err != nil {
 			return fmt.Errorf("execution %s: %w", row.ID, err)
 		}
-		b, err := c.fold(ctx, l, entry, &fx)
-		if err != nil {
+		if err := c.fold(ctx, l, entry, &b, &fx); err != nil {
 			return fmt.Errorf("execution %s, version %d: %w", row.ID, entry.Version, err)
 		}
 		if each != nil {
-			each(b, &fx)
+			each(&b, &fx)
 		}
 		if l.version == until {
 			break
@@ -146,22 +146,22 @@ func damaged(id, how string) error {
 		Hint: "restore the database from a copy"}
 }
 
-func (c *Conductor) fold(ctx context.Context, l *live, entry store.LogEntry, fx *engine.Effects) (*engine.Batch, error) {
+// fold reads an entry into b and folds it.
+func (c *Conductor) fold(ctx context.Context, l *live, entry store.LogEntry, b *engine.Batch, fx *engine.Effects) error {
 	if entry.Version != l.version+1 {
-		return nil, damaged(l.run.ID, fmt.Sprintf("has a gap after version %d", l.version))
+		return damaged(l.run.ID, fmt.Sprintf("has a gap after version %d", l.version))
 	}
-	b, err := engine.DecodeBatch(entry.Version, entry.Body)
-	if err != nil {
-		return nil, err
+	if err := b.Decode(entry.Version, entry.Body); err != nil {
+		return err
 	}
 	for i := range b.Events {
 		if err := c.load(ctx, &b.Events[i]); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	fx.Reset()
 	l.version = entry.Version
-	return b, l.run.Replay(b, fx)
+	return l.run.Replay(b, fx)
 }
 
 // load fetches the outputs that an event's record only refers to.

@@ -143,9 +143,10 @@ func (c *Conductor) replayAll(ctx context.Context, batch map[int64]*live) {
 
 func (c *Conductor) foldAll(ctx context.Context, l *live, entries <-chan store.LogEntry) (err error) {
 	var fx engine.Effects
+	var b engine.Batch
 	for e := range entries { // to the end, so that the reader goes on
 		if err == nil {
-			_, err = c.fold(ctx, l, e, &fx)
+			err = c.fold(ctx, l, e, &b, &fx)
 		}
 	}
 	return err

@@ -248,31 +248,41 @@ func appendQueued(dst []byte, q []int32) []byte {
 // DecodeBatch reads the form that AppendBatch writes. Outputs of completed attempts exist only for steps that
 // templates read.
 func DecodeBatch(version int64, body []byte) (*Batch, error) {
-	if b := decodeWritten(version, body); b != nil {
-		return b, nil
+	b := &Batch{}
+	if err := b.Decode(version, body); err != nil {
+		return nil, err
 	}
-	return decodeAny(version, body)
+	return b, nil
+}
+
+// Decode is DecodeBatch into b, for those who read a log batch by batch. It uses the memory of the events and of the queued steps that b
+// held before: whoever keeps some of them copies them.
+func (b *Batch) Decode(version int64, body []byte) error {
+	if b.decodeWritten(version, body) {
+		return nil
+	}
+	return b.decodeAny(version, body)
 }
 
 // decodeAny reads a batch in any form of its JSON, and says what is wrong with it.
-func decodeAny(version int64, body []byte) (*Batch, error) {
+func (b *Batch) decodeAny(version int64, body []byte) error {
 	var raw struct {
 		T int64             `json:"t"`
 		E []json.RawMessage `json:"e"`
 		Q json.RawMessage   `json:"q"`
 	}
 	if err := json.Unmarshal(body, &raw); err != nil {
-		return nil, corrupt(err)
+		return corrupt(err)
 	}
-	b := &Batch{Version: version, At: raw.T, Events: make([]Event, len(raw.E))}
+	*b = Batch{Version: version, At: raw.T, Events: make([]Event, len(raw.E))}
 	for i, e := range raw.E {
 		if err := decodeEvent(e, raw.T, &b.Events[i]); err != nil {
-			return nil, corrupt(err)
+			return corrupt(err)
 		}
 	}
 	var err error
 	b.Queued, err = AppendRuns(nil, raw.Q)
-	return b, err
+	return err
 }
 
 // AppendRuns adds the indexes of a list of steps as the log writes it, [[first, count], …], to others. No list at

@@ -14,14 +14,16 @@ type scanner struct {
 	bad  bool
 }
 
-// decodeWritten reads a batch in the form in which AppendBatch writes it. Nil: it is in another form, or is damaged.
-func decodeWritten(version int64, body []byte) *Batch {
+// decodeWritten reads a batch in the form in which AppendBatch writes it. false: it is in another form, or is damaged.
+func (b *Batch) decodeWritten(version int64, body []byte) bool {
 	s := scanner{body: body}
-	b := &Batch{Version: version}
+	*b = Batch{Version: version, Events: b.Events[:0], Queued: b.Queued[:0]}
 	s.take(`{"t":`)
 	b.At = s.number()
 	s.take(`,"e":[`)
-	b.Events = make([]Event, 0, 1) // nearly all have one, which is large
+	if b.Events == nil {
+		b.Events = make([]Event, 0, 1) // nearly all have one, which is large
+	}
 	if !s.next(']') {
 		for more := true; more && !s.bad; more = s.next(',') {
 			b.Events = append(b.Events, Event{})
@@ -34,31 +36,28 @@ func decodeWritten(version int64, body []byte) *Batch {
 		from := s.at
 		s.skip()
 		if s.bad {
-			return nil
+			return false
 		}
 		var err error
-		if b.Queued, err = s.runs(body[from:s.at]); err != nil {
-			return nil
+		if b.Queued, err = s.runs(b.Queued, body[from:s.at]); err != nil {
+			return false
 		}
 	}
 	s.take(`}`)
-	if s.bad || s.at != len(body) {
-		return nil
-	}
-	return b
+	return !s.bad && s.at == len(body)
 }
 
-// runs reads the list of queued steps.
-func (s *scanner) runs(list []byte) ([]int32, error) {
+// runs adds the list of queued steps to others.
+func (s *scanner) runs(to []int32, list []byte) ([]int32, error) {
 	in := scanner{body: list}
 	in.take(`[[`)
 	first := in.number()
 	in.take(`,`)
 	count := in.number()
 	if in.take(`]]`); in.bad || in.at != len(list) || count != 1 || first < math.MinInt32 || first > math.MaxInt32 {
-		return AppendRuns(nil, list)
+		return AppendRuns(to, list)
 	}
-	return []int32{int32(first)}, nil
+	return append(to, int32(first)), nil
 }
 
 // take passes a text.

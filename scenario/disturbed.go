@@ -219,12 +219,12 @@ func (r *run) forget(ctx context.Context, repeated bool) error {
 		return err
 	}
 	ends := map[string]int{}
+	var b engine.Batch
 	for entry, err := range r.world.Store.StepLog(ctx, x.No, 0) {
 		if err != nil {
 			return err
 		}
-		b, err := engine.DecodeBatch(entry.Version, entry.Body)
-		if err != nil {
+		if err := b.Decode(entry.Version, entry.Body); err != nil {
 			return err
 		}
 		for i := range b.Events {

@@ -22,9 +22,9 @@ func (x *execution) queuedBy() (map[int32]queued, error) {
 	if x.row.Status.Terminal() {
 		return found, nil
 	}
+	var b engine.Batch
 	for i, body := range x.log {
-		b, err := engine.DecodeBatch(int64(i+1), body)
-		if err != nil {
+		if err := b.Decode(int64(i+1), body); err != nil {
 			return nil, err
 		}
 		for _, idx := range b.Queued {
