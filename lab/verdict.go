@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -180,27 +179,29 @@ func because(f *engine.Failure) string {
 
 // twice are the steps of which one call began more than once.
 func twice(b *book, got *scenario.Played) []string {
-	number := map[begun]int{}
+	number := make(map[begun]int, len(got.Calls))
 	for i := range got.Calls {
 		c := &got.Calls[i]
 		number[begun{c.Key, c.Epoch}] = c.Number
 	}
-	seen := map[string]map[int]bool{}
-	found := map[string]bool{}
+	type call struct {
+		key string
+		n   int
+	}
+	seen := make(map[call]bool, len(b.begun))
+	var found []string
 	for _, one := range b.begun {
 		n, known := number[one]
 		if !known {
 			continue
 		}
-		if seen[one.key] == nil {
-			seen[one.key] = map[int]bool{}
+		if seen[call{one.key, n}] {
+			found = append(found, iteration.ReplaceAllString(one.key, "[*]"))
 		}
-		if seen[one.key][n] {
-			found[iteration.ReplaceAllString(one.key, "[*]")] = true
-		}
-		seen[one.key][n] = true
+		seen[call{one.key, n}] = true
 	}
-	return slices.Sorted(maps.Keys(found))
+	slices.Sort(found)
+	return slices.Compact(found)
 }
 
 // shows reports whether a run shows what was found in another one.

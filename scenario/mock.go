@@ -36,8 +36,9 @@ func (m *mock) reads() bool {
 type outcome struct {
 	outcomeKeys
 	pos     spec.Pos
-	outputs *spec.Node     // nil: none
-	given   map[string]any // outputs that were recorded, instead: they have no templates, and were checked
+	outputs *spec.Node                    // nil: none
+	plain   func() (map[string]any, bool) // outputs, if they have no templates; made once
+	given   map[string]any                // outputs that were recorded, instead: they have no templates, and were checked
 	when    *expr.Template
 	until   time.Time                      // of a wait
 	load    func() (map[string]any, error) // of From
@@ -104,6 +105,7 @@ func (d *decoder) mocks(e spec.Entry) (out []*mock) {
 
 func (d *decoder) outcome(n *spec.Node, path string) *outcome {
 	o := &outcome{pos: n.Pos}
+	o.plain = sync.OnceValues(o.untemplated)
 	d.Struct(n, path, shapes.outcome, &o.outcomeKeys, func(e spec.Entry) bool {
 		switch e.Key {
 		case "outputs":
@@ -294,6 +296,10 @@ func (o *outcome) play(a *sim.Attempt, repeated bool, scope expr.Scope) (*sim.Ou
 		}
 		out.Outputs = m
 	case o.outputs != nil:
+		if m, ok := o.plain(); ok {
+			out.Outputs = m
+			break
+		}
 		v, at, err := valueOf(o.outputs, scope)
 		if err != nil {
 			return nil, &placedError{at, err}
@@ -305,6 +311,22 @@ func (o *outcome) play(a *sim.Attempt, repeated bool, scope expr.Scope) (*sim.Ou
 		out.Outputs = m
 	}
 	return out, nil
+}
+
+// untemplated are outputs that are the same for each call; false: they are not, or are no object.
+func (o *outcome) untemplated() (map[string]any, bool) {
+	if o.outputs.Kind != spec.MapNode || templated(o.outputs) {
+		return nil, false
+	}
+	v, _, err := valueOf(o.outputs, nil)
+	m, ok := v.(map[string]any)
+	return m, ok && err == nil
+}
+
+// templated reports whether a node has a template.
+func templated(n *spec.Node) bool {
+	return strings.Contains(n.Text, "{{") || slices.ContainsFunc(n.Items, templated) ||
+		slices.ContainsFunc(n.Entries, func(e spec.Entry) bool { return templated(e.Value) })
 }
 
 func (o *outcome) wait(a *sim.Attempt) error {

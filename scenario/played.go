@@ -1,11 +1,13 @@
 package scenario
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 
 	"github.com/stepwell/stepwell/conductor"
 	"github.com/stepwell/stepwell/definition"
+	"github.com/stepwell/stepwell/engine"
 	"github.com/stepwell/stepwell/sim"
 	"github.com/stepwell/stepwell/spec"
 	"github.com/stepwell/stepwell/store"
@@ -96,16 +98,26 @@ func (p *Played) EffectOf(action string) spec.Effect { return p.effect(action) }
 
 // played is what can be told of the execution that has come to rest.
 func (r *run) played() (p *Played, err error) {
-	p = &Played{def: r.def, pipe: r.pipe, effect: r.effect, Execution: r.x, Keys: r.keys, Steps: map[string]*PlayedStep{}, Calls: r.calls, Lines: r.lines, Folder: r.folder, Repeated: r.repeated}
+	p = &Played{def: r.def, pipe: r.pipe, effect: r.effect, Execution: r.x, Keys: r.keys, Steps: make(map[string]*PlayedStep, len(r.keys)), Calls: r.calls, Lines: r.lines, Folder: r.folder, Repeated: r.repeated}
 	if p.Outputs, err = r.outputs(r.x.Outputs); err != nil {
 		return nil, err
 	}
 	for _, key := range r.keys {
 		s := &PlayedStep{Step: r.steps[key]}
-		if s.Outputs, err = r.outputs(s.Output); err != nil {
+		if calm := r.calm(key); calm != nil && bytes.Equal(calm.Output, s.Output) && !engine.IsRef(s.Output) {
+			s.Outputs = calm.Outputs
+		} else if s.Outputs, err = r.outputs(s.Output); err != nil {
 			return nil, err
 		}
 		p.Steps[key] = s
 	}
 	return p, nil
+}
+
+// calm is what came of a step in the undisturbed execution; nil: nothing that is known.
+func (r *run) calm(key string) *PlayedStep {
+	if r.how.Calm == nil {
+		return nil
+	}
+	return r.how.Calm.Steps[key]
 }

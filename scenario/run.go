@@ -15,7 +15,6 @@ import (
 	"github.com/stepwell/stepwell/action"
 	"github.com/stepwell/stepwell/conductor"
 	"github.com/stepwell/stepwell/definition"
-	"github.com/stepwell/stepwell/expr"
 	"github.com/stepwell/stepwell/plan"
 	"github.com/stepwell/stepwell/sim"
 	"github.com/stepwell/stepwell/spec"
@@ -393,7 +392,7 @@ func (r *run) handler(key, id, act string) (best action.Handler) {
 
 func (r *run) mocked(m *mock, a *sim.Attempt, n int) (*sim.Outcome, error) {
 	r.used[m] = true
-	scope := expr.Vars{"call": map[string]any{"params": any(a.Params), "attempt": int64(r.attempt(a, n)), "key": a.Key, "number": int64(n + 1)}, "row": any(r.t.row), "params": r.t.Params}
+	scope := &callScope{r, a, n}
 	o, repeated, err := m.next(n, scope)
 	if err != nil {
 		return nil, err
@@ -407,6 +406,29 @@ func (r *run) mocked(m *mock, a *sim.Attempt, n int) (*sim.Outcome, error) {
 	}
 	return out, err
 }
+
+// callScope are the values that templates of mocks read.
+type callScope struct {
+	r *run
+	a *sim.Attempt
+	n int
+}
+
+// Lookup implements expr.Scope.
+func (s *callScope) Lookup(name string) (any, bool) {
+	switch name {
+	case "call":
+		return map[string]any{"params": any(s.a.Params), "attempt": int64(s.r.attempt(s.a, s.n)), "key": s.a.Key, "number": int64(s.n + 1)}, true
+	case "row":
+		return any(s.r.t.row), true
+	case "params":
+		return s.r.t.Params, true
+	}
+	return nil, false
+}
+
+// Keys lists the names, for hints in errors.
+func (s *callScope) Keys() []string { return []string{"call", "params", "row"} }
 
 // canonical is an action's own name.
 func (r *run) canonical(name string) string {

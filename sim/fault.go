@@ -110,10 +110,7 @@ func (w *World) pass(point Point, key string) (Fate, error) {
 	if w.o.Fault == nil {
 		return Passes, nil
 	}
-	p := Passage{point, key, 0}
-	w.passed[p]++
-	n := p
-	n.N = w.passed[p]
+	n := Passage{point, key, w.count(point, key)}
 	left := w.refusing(point)
 	if left != nil && *left > 0 {
 		if *left--; *left == 0 {
@@ -147,6 +144,21 @@ func (w *World) pass(point Point, key string) (Fate, error) {
 	default:
 		return fate, nil
 	}
+}
+
+// passages count what has passed with a key, by the place of the point in Fates.
+type passages [14]int
+
+// count counts a passage.
+func (w *World) count(point Point, key string) int {
+	p := w.passed[key]
+	if p == nil {
+		p = &passages{}
+		w.passed[key] = p
+	}
+	i := slices.IndexFunc(Fates, func(at FatesOf) bool { return at.Point == point })
+	p[i]++
+	return p[i]
 }
 
 // Over ends the faults: whoever looks at what the executions have left passes no point.
@@ -310,8 +322,7 @@ func (r mortalReporter) Report(ctx context.Context, run int64, ev engine.Event) 
 	case err != nil:
 		return err
 	case fate == Lost && ev.Kind != engine.Running && ev.Kind != engine.Spawned:
-		late := ev // when another worker has the step
-		w.Plan(w.Clock.at, func(ctx context.Context) error { return w.Conductor.Report(ctx, run, late) })
+		w.planReport(w.Clock.at, run, ev) // when another worker has the step
 		ev = w.lost(ev.Idx, ev.Epoch)
 	}
 	if err := w.Conductor.Report(ctx, run, ev); err != nil {
@@ -321,19 +332,30 @@ func (r mortalReporter) Report(ctx context.Context, run int64, ev engine.Event) 
 		w.trace(Trace{What: Claimed, Run: run, Idx: ev.Idx, Epoch: ev.Epoch, Key: key})
 	}
 	fate, err := w.pass(AfterReport, key)
-	again := func(ctx context.Context) error {
-		if err := w.Conductor.Report(ctx, run, ev); stepwell.CodeOf(err) != stepwell.CodeConflict {
-			return err
-		}
-		return nil
-	}
 	switch fate {
 	case Twice:
-		return again(ctx)
+		return w.reportAgain(ctx, run, ev)
 	case Late:
-		w.Plan(w.Clock.at.Add(lateBy), again)
+		w.planAgain(w.Clock.at.Add(lateBy), run, ev)
 	}
 	return err
+}
+
+// planReport and planAgain plan reports. They are functions of their own so that no other report moves to the heap.
+func (w *World) planReport(at time.Time, run int64, ev engine.Event) {
+	w.Plan(at, func(ctx context.Context) error { return w.Conductor.Report(ctx, run, ev) })
+}
+
+func (w *World) planAgain(at time.Time, run int64, ev engine.Event) {
+	w.Plan(at, func(ctx context.Context) error { return w.reportAgain(ctx, run, ev) })
+}
+
+// reportAgain reports what may have been reported.
+func (w *World) reportAgain(ctx context.Context, run int64, ev engine.Event) error {
+	if err := w.Conductor.Report(ctx, run, ev); stepwell.CodeOf(err) != stepwell.CodeConflict {
+		return err
+	}
+	return nil
 }
 
 // LostByFault is the name of a worker that a Fault has lost.

@@ -25,7 +25,7 @@ type flight struct {
 	due     time.Time
 	seen    bool // it has been recorded as running
 	out     Outcome
-	ended   engine.Event // of an action that has run; Kind 0: the outcome is out
+	ended   *engine.Event // of an action that has run; nil: the outcome is out
 	remote  *worker.Remote
 	revoked bool
 }
@@ -124,10 +124,11 @@ func (w *World) call(ctx context.Context, f *flight, p worker.Prepared) error {
 			return run(ctx, c)
 		})
 	}
-	f.ended = w.runner.Run(ctx, p)
-	if f.ended.Kind == 0 {
+	ended := w.runner.Run(ctx, p)
+	if ended.Kind == 0 {
 		return nil // another one has it
 	}
+	f.ended = &ended
 	f.due = f.began.Add(f.out.Takes)
 	w.flights = append(w.flights, f)
 	return nil
@@ -174,9 +175,10 @@ func (w *World) land(ctx context.Context, i int) error {
 		return err
 	}
 	w.flights = slices.Delete(w.flights, i, i+1)
-	ev := f.ended
+	var ev engine.Event
 	switch {
-	case ev.Kind != 0:
+	case f.ended != nil:
+		ev = *f.ended
 		ev.At = w.Clock.Now().UnixMicro()
 	case f.out.Lost && !f.revoked:
 		ev = engine.Event{Kind: engine.Lost, At: w.Clock.Now().UnixMicro(), Idx: f.Idx, Epoch: f.Epoch, Worker: fmt.Sprintf("sim-%d", f.order)}
@@ -213,7 +215,7 @@ func (w *World) revoke(run int64, idx int32, epoch uint32) {
 }
 
 func (f *flight) stop(now time.Time) {
-	if f.ended.Kind != 0 || f.out.Deaf {
+	if f.ended != nil || f.out.Deaf {
 		return // its action has run: there is nothing to stop; or it does not listen
 	}
 	f.revoked, f.seen, f.due, f.out = true, true, now, Outcome{Err: stepwell.Errorf(stepwell.CodeCancelled, "", "stopped on request"), Cost: f.out.Cost}

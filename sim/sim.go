@@ -135,11 +135,12 @@ type World struct {
 	dead    bool
 	// stopping says that the process was asked to end, down that the store or the blobs are for longer than it waits.
 	stopping, down bool
-	refuse         [2]int            // requests that the store, and the blobs, refuse
-	pauses         int               // of the process, while it waits for them
-	passed         map[Passage]int   // with N 0
-	resend         bool              // a signal comes twice
-	keys           map[stepOf]string // of dispatched steps
+	refuse         [2]int               // requests that the store, and the blobs, refuse
+	pauses         int                  // of the process, while it waits for them
+	passed         map[string]*passages // by key
+	traced         Trace                // that is told of, or was last
+	resend         bool                 // a signal comes twice
+	keys           map[stepOf]string    // of dispatched steps
 }
 
 // plannedEvent happens at a time.
@@ -177,7 +178,7 @@ func New(ctx context.Context, o Options) (*World, error) {
 		o.Store = inMemory(o.Definitions)
 	}
 	w := &World{o: o, Clock: o.Clock, random: rand.New(rand.NewPCG(o.Seed, 0)), end: o.At.Add(o.MaxTime),
-		passed: map[Passage]int{}, keys: map[stepOf]string{}}
+		passed: map[string]*passages{}, keys: map[stepOf]string{}}
 	err := w.boot(ctx)
 	if err == nil {
 		err = w.keepSecrets(ctx)
@@ -219,8 +220,8 @@ func (w *World) Close() error {
 	return s.Close()
 }
 
-// secretKey is the master key of every world: what it seals is no secret, and equal worlds seal alike.
-var secretKey = make([]byte, 32)
+// keyring has the master key of every world: what it seals is no secret, and equal worlds seal alike.
+var keyring = sync.OnceValues(func() (*secret.Keyring, error) { return secret.NewKeyring(make([]byte, 32)) })
 
 func (w *World) keepSecrets(ctx context.Context) error {
 	for _, name := range slices.Sorted(maps.Keys(w.o.Secrets)) {
@@ -236,7 +237,7 @@ func (w *World) boot(ctx context.Context) (err error) {
 	if err := w.open(ctx); err != nil {
 		return err
 	}
-	keys, err := secret.NewKeyring(secretKey)
+	keys, err := keyring()
 	if err != nil {
 		return err
 	}

@@ -40,8 +40,9 @@ type Trace struct {
 
 func (w *World) trace(t Trace) {
 	if w.o.Trace != nil {
-		t.At = w.Clock.at
-		w.o.Trace(&t)
+		w.traced = t
+		w.traced.At = w.Clock.at
+		w.o.Trace(&w.traced)
 	}
 }
 
