@@ -81,6 +81,8 @@ type Members struct {
 	Stopped map[string]string
 	// Counts are those of stream steps, by their ids; also set with an error.
 	Counts map[string]Counts
+	// Footprints says that it is known where items are: the API shows them on a map. Also set with an error.
+	Footprints bool
 }
 
 // MemberError is the failure of a step that stands for several, because of one of them.

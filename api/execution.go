@@ -36,8 +36,10 @@ type Execution struct {
 	Cost     Money      `json:"cost,omitempty" doc:"Money spent by all attempts of its steps, exact to a millionth; missing when there was none."`
 	Used     *Resources `json:"resources,omitempty" doc:"What the programs and requests of its steps have used, in all attempts; missing when nothing is known."`
 	Breached string     `json:"breached,omitempty" enum:"expected,maximum" doc:"Which promised duration has passed."`
-	Warnings int        `json:"warnings,omitempty" doc:"In lists that ask for it: log lines of level warning, among its first 500 lines that are not of level info."`
-	Held     string     `json:"held,omitempty" doc:"Why it does not continue, although it has not ended: no server can take it up."`
+	// Footprints is known from the first end of an attempt of a stream on.
+	Footprints bool   `json:"footprints,omitempty" doc:"Its streams have items with a bbox, done or failed: /footprints says where, for 30 days. Set when an attempt of a stream ends; missing on executions of before 2026-11-29."`
+	Warnings   int    `json:"warnings,omitempty" doc:"In lists that ask for it: log lines of level warning, among its first 500 lines that are not of level info."`
+	Held       string `json:"held,omitempty" doc:"Why it does not continue, although it has not ended: no server can take it up."`
 }
 
 // Usage is what models have read and written in all attempts.
@@ -131,7 +133,7 @@ func (s *server) executionOf(x *store.Execution) Execution {
 		Created: resource.At(x.Created), Started: resource.At(x.Started), Completed: resource.At(x.Ended), DurationMS: durationOf(x.Started, x.Ended),
 		Progress:    s.o.Estimates.Progress(x, counts(&x.Progress)),
 		TriggerType: x.Trigger, TriggeredBy: Ref(x.Actor), Parent: Ref(x.Parent), Priority: x.Priority, Project: x.Project, Lesson: x.Lesson, Usage: usageOf(x.Progress.Usage), Cost: Money(x.Progress.Cost),
-		Used: x.Progress.Resources, Breached: x.Progress.Breached}
+		Used: x.Progress.Resources, Breached: x.Progress.Breached, Footprints: x.Progress.Footprints}
 }
 
 // ProgressOf returns an execution's counts without cost and breach, which have their own fields.

@@ -12,6 +12,7 @@ import (
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
 
 	"github.com/stepwell/stepwell/api"
+	"github.com/stepwell/stepwell/store"
 )
 
 // TestFootprints reads where the items of a stream are, as the page does, some of which failed and some of which are nowhere.
@@ -74,6 +75,20 @@ steps:
 		r.do("viewer", "GET", "/api/v1/executions/"+x.ID+"/footprints?bbox="+bad, nil).is(400)
 	}
 	none := r.finished("name: none\nsteps: [{id: a, action: util.noop}]")
+	// The list knows which executions have footprints, also where all that has a place has failed.
+	lost := r.finished(strings.NewReplacer("DIR", dir).Replace(`
+name: lost
+settings: {output_failures: DIR/lost.json}
+steps:
+  - {id: read, module: stream.read, config: {path: DIR/in.ndjson}}
+  - {id: some, module: stream.filter, depends_on: [read], config: {when: "item.n.absent > 0"}}
+  - {id: write, module: stream.write, depends_on: [some], config: {path: DIR/lost.ndjson}}
+`))
+	list, err := c.Executions(ctx, api.ListExecutions{Filter: store.Filter{Footprints: true}})
+	good(t, err)
+	if len(list.Executions) != 2 || list.Executions[0].ID != lost.ID || list.Executions[1].ID != x.ID || !list.Executions[1].Footprints {
+		t.Errorf("executions with footprints: %+v", list.Executions)
+	}
 	empty, err := c.Footprints(ctx, api.GetFootprints{ExecutionPath: api.ExecutionPath{ID: none.ID}})
 	good(t, err)
 	if empty.Rows != 0 || empty.Total != 0 {

@@ -40,7 +40,7 @@ func (d *Desk) segmentCall(ctx context.Context, a *attempt, p *worker.Prepared, 
 
 // members is the outcome of a segment as its handler returns it.
 func members(o *wire.Outcome) action.Members {
-	all := action.Members{Partial: o.Partial, Outputs: map[string]any{}, Failed: map[string]error{}, Stopped: map[string]string{}, Counts: map[string]action.Counts{}}
+	all := action.Members{Partial: o.Partial, Footprints: o.Footprints, Outputs: map[string]any{}, Failed: map[string]error{}, Stopped: map[string]string{}, Counts: map[string]action.Counts{}}
 	for i := range o.Members {
 		m := &o.Members[i]
 		if m.Items != nil {

@@ -184,6 +184,7 @@ func (r *Run) outcome(p place, ev *Event) {
 	n := p.node()
 	r.landed(p)
 	r.spend(p, ev)
+	r.placed = r.placed || ev.Footprints
 	revoked := n.flags&revoking != 0
 	n.flags &^= revoking | underway
 	if ev.Kind == Waiting && ev.Wait.elsewhere() {

@@ -26,7 +26,7 @@ type Batch struct {
 
 // AppendJSON adds the progress as encoding/json writes it. Every execution's row is written with it twice at least.
 func (p Progress) AppendJSON(to []byte) ([]byte, error) {
-	if p.Usage != (stepwell.Usage{}) || p.Breached != "" || p.Percent != 0 && (p.Percent < 1e-6 || !(p.Percent < 1e21)) {
+	if p.Usage != (stepwell.Usage{}) || p.Breached != "" || p.Footprints || p.Percent != 0 && (p.Percent < 1e-6 || !(p.Percent < 1e21)) {
 		raw, err := json.Marshal(p)
 		return append(to, raw...), err
 	}
@@ -122,7 +122,7 @@ func (ev *Event) bare() bool {
 func (ev *Event) saysNoMore() bool {
 	return ev.Cost <= 0 && ev.Usage == (stepwell.Usage{}) && ev.Failure == nil && ev.Wait == nil &&
 		len(ev.Parts) == 0 && len(ev.Spawns) == 0 && len(ev.Seeds) == 0 && ev.Reason == "" && ev.Step == "" && ev.Member == 0 && ev.After == 0 &&
-		!ev.Partial && !ev.Permanent && !ev.Defer && !ev.FailedOnly && !ev.Fine
+		!ev.Partial && !ev.Footprints && !ev.Permanent && !ev.Defer && !ev.FailedOnly && !ev.Fine
 }
 
 // appendStart writes what appendObject would of an event that is bare: every execution has one.

@@ -186,7 +186,7 @@ func TestProgressIsWrittenAlike(t *testing.T) {
 		n := rapid.IntRange(0, 1<<40)
 		p := Progress{n.Draw(t, "total"), n.Draw(t, "completed"), n.Draw(t, "failed"), n.Draw(t, "skipped"), n.Draw(t, "cancelled"), n.Draw(t, "running"),
 			rapid.OneOf(rapid.Float64Range(0, 100), rapid.Float64Range(0, 1e-5), rapid.Float64Range(-1, 1e22)).Draw(t, "percent"), rapid.Int64Range(-1, 1).Draw(t, "cost"),
-			stepwell.Usage{InputTokens: rapid.Int64Range(0, 1).Draw(t, "tokens")}, rapid.SampledFrom([]string{"", BreachedMaximum}).Draw(t, "breached")}
+			stepwell.Usage{InputTokens: rapid.Int64Range(0, 1).Draw(t, "tokens")}, rapid.SampledFrom([]string{"", BreachedMaximum}).Draw(t, "breached"), rapid.Bool().Draw(t, "footprints")}
 		got, err := p.AppendJSON(nil)
 		want, wrong := json.Marshal(p)
 		if err != nil || wrong != nil || string(got) != string(want) {

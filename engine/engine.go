@@ -203,4 +203,7 @@ type Progress struct {
 	stepwell.Usage
 	// Breached says that the execution takes, or took, longer than its settings promise.
 	Breached string `json:"breached,omitempty" hidden:"true"` // BreachedExpected, BreachedMaximum
+	// Footprints says that the execution's streams have items of which it is known where they are. Databases look for it in the
+	// text of this value: "footprints":true.
+	Footprints bool `json:"footprints,omitempty" hidden:"true"`
 }

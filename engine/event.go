@@ -51,6 +51,8 @@ type Event struct {
 
 	Parts   []Part `json:"-"`                 // results of the segment's other steps; of all its steps if it failed in parts
 	Partial bool   `json:"partial,omitempty"` // items have failed; the execution's status says so
+	// Footprints says that it is known where items of the segment are.
+	Footprints bool `json:"footprints,omitempty"`
 	// Counted are counts of the segment's steps, by number, that no output has. They are recorded with the steps'
 	// rows only.
 	Counted map[int32]Items `json:"-"`

@@ -58,6 +58,7 @@ type Run struct {
 	charges   map[string]*Charge          // by Charge.Step
 	restarted bool                        // in place, once or more
 	breached  string                      // see Progress
+	placed    bool                        // Progress.Footprints
 	collected int                         // bytes of results kept by for_each
 
 	work []work
@@ -218,7 +219,7 @@ func (r *Run) Plan() *plan.Plan { return r.plan }
 // Progress counts the steps.
 func (r *Run) Progress() Progress {
 	p := r.counts
-	p.Running, p.Cost, p.Usage, p.Breached = r.inflight, r.cost.Cost, r.cost.Usage, r.breached
+	p.Running, p.Cost, p.Usage, p.Breached, p.Footprints = r.inflight, r.cost.Cost, r.cost.Usage, r.breached, r.placed
 	p.Percent = r.percent()
 	return p
 }

@@ -239,17 +239,19 @@ type Filter struct {
 	Pipeline string `query:"pipeline" maxLength:"255" doc:"Name of the pipeline."`
 	Workflow string `query:"workflow_id" maxLength:"100"` // id of the stored pipeline
 	// WorkflowVersion is its version; 0: any.
-	WorkflowVersion int       `query:"workflow_version" minimum:"0" maximum:"1000000" doc:"A version of the stored pipeline; 0: any."`
-	Job             string    `query:"job_id" maxLength:"100"` // id of the schedule, webhook or event trigger
-	Project         string    `query:"project" maxLength:"200" doc:"Executions that were started for the project, and retries of them."`
-	Lesson          string    `query:"lesson" maxLength:"200" doc:"Executions that were started for the lesson, and retries of them."`
-	Trigger         string    `query:"trigger_type" maxLength:"100"`
-	Parent          string    `query:"parent_id" maxLength:"36"` // id of the execution that was retried
-	Partition       string    // of settings.partition. Quick for executions under way; asked with Workflow and Statuses
-	From            time.Time `query:"from" doc:"Created at this time or later."`
-	To              time.Time `query:"to" doc:"Created before this time."`
-	Before          string    `query:"before" maxLength:"36" doc:"Older than the execution with this id."`
-	Limit           int       // Defaults to 50, at most 1,000
+	WorkflowVersion int    `query:"workflow_version" minimum:"0" maximum:"1000000" doc:"A version of the stored pipeline; 0: any."`
+	Job             string `query:"job_id" maxLength:"100"` // id of the schedule, webhook or event trigger
+	Project         string `query:"project" maxLength:"200" doc:"Executions that were started for the project, and retries of them."`
+	Lesson          string `query:"lesson" maxLength:"200" doc:"Executions that were started for the lesson, and retries of them."`
+	Trigger         string `query:"trigger_type" maxLength:"100"`
+	Parent          string `query:"parent_id" maxLength:"36"` // id of the execution that was retried
+	Partition       string // of settings.partition. Quick for executions under way; asked with Workflow and Statuses
+	// Footprints selects executions with Progress.Footprints: none of before 2026-11-29 has it.
+	Footprints bool      `query:"footprints" doc:"Only executions whose streams have items with a bbox, as footprints says: a map shows where they are."`
+	From       time.Time `query:"from" doc:"Created at this time or later."`
+	To         time.Time `query:"to" doc:"Created before this time."`
+	Before     string    `query:"before" maxLength:"36" doc:"Older than the execution with this id."`
+	Limit      int       // Defaults to 50, at most 1,000
 }
 
 // Step is a step as people see it: every step of the execution has one, with or without a row.

@@ -175,7 +175,7 @@ func (s *segment) inParts() bool { return s.cause == nil && len(s.lost) > 0 }
 
 // members returns the outcome of each step of a segment that has ended.
 func (s *segment) members() action.Members {
-	m := action.Members{Outputs: map[string]any{}, Counts: s.tallies(), Partial: s.spool != nil && s.spool.failures() > 0}
+	m := action.Members{Outputs: map[string]any{}, Counts: s.tallies(), Partial: s.spool != nil && s.spool.failures() > 0, Footprints: s.hasFootprints()}
 	if len(s.lost) > 0 {
 		m.Failed, m.Stopped = map[string]error{}, map[string]string{}
 	}

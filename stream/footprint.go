@@ -319,6 +319,17 @@ func (p *prints) drop() error {
 	return errors.Join(err, remove(p.path))
 }
 
+// hasFootprints reports whether Footprints has items of this segment, also such that an earlier attempt has done.
+func (s *segment) hasFootprints() bool {
+	return s.prints != nil && s.prints.any() || s.spool != nil && s.spool.hasBoxes()
+}
+
+func (p *prints) any() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.size > 0
+}
+
 // close writes everything out.
 func (p *prints) close() error {
 	p.mu.Lock()

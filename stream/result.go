@@ -72,7 +72,7 @@ func (s *segment) result(ctx context.Context, err error) (any, error) {
 	case s.graph == nil:
 		return nil, err
 	}
-	return action.Members{Counts: s.tallies()}, err
+	return action.Members{Counts: s.tallies(), Footprints: s.hasFootprints()}, err
 }
 
 // tallies are the counts of all steps.

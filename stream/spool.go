@@ -26,6 +26,7 @@ type spool struct {
 	size  int64
 	count int64
 	dirty bool // not yet fsynced
+	boxes bool // a record says where its item is
 }
 
 const maxKnown = 100_000 // of spool.known
@@ -46,6 +47,7 @@ func (s *spool) add(r *failureRecord, raw []byte) (again bool, total int64, err 
 			return false, s.count, err
 		}
 	}
+	s.boxes = s.boxes || r.Box != nil
 	err = s.writeLine(append(raw, '\n'))
 	return false, s.count, err
 }
@@ -112,6 +114,13 @@ func (s *spool) close() error {
 	return err
 }
 
+// hasBoxes reports whether a record says where its item is.
+func (s *spool) hasBoxes() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.boxes
+}
+
 // failures is how many there are.
 func (s *spool) failures() int64 {
 	s.mu.Lock()
@@ -164,12 +173,14 @@ func (s *spool) retain(line []byte, cursors map[int]cursorNote, done map[string]
 		return err
 	}
 	if done[r.Step] != nil {
+		s.boxes = s.boxes || r.Box != nil
 		return s.writeLine(line)
 	}
 	if len(r.At) == 2 && r.At[1] > cursors[int(r.At[0])].Seq {
 		return nil
 	}
 	count(r.Step)
+	s.boxes = s.boxes || r.Box != nil
 	if err := s.writeLine(line); err != nil {
 		return err
 	}

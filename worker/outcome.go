@@ -56,6 +56,9 @@ func (a *attempt) conclude(out any, err, cause error) (ev engine.Event) {
 	}()
 	ev = a.returned(out, err, cause)
 	ev.Counted = a.counted(out, &ev)
+	if all, ok := out.(action.Members); ok && (ev.Kind == engine.DoneAll || ev.Kind == engine.Failed) {
+		ev.Footprints = all.Footprints
+	}
 	return ev
 }
 

@@ -217,6 +217,8 @@ type Outcome struct {
 	Members []MemberOutcome `json:"members,omitempty"`
 	Member  string          `json:"member,omitempty"`  // of a failed one: that Error is about
 	Partial bool            `json:"partial,omitempty"` // items have failed
+	// Footprints says that it is known where items are (action.Members). Workers of releases before 2026-11-29 do not say it.
+	Footprints bool `json:"footprints,omitempty"`
 }
 
 // MemberOutcome is how one of the members ended: completed, unless it has an error or was stopped. A failed outcome in which none

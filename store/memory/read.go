@@ -78,7 +78,7 @@ func selects(f *store.Filter, x *store.Execution) bool {
 			return false
 		}
 	}
-	return (len(f.Statuses) == 0 || slices.Contains(f.Statuses, x.Status)) && (f.WorkflowVersion == 0 || f.WorkflowVersion == x.WorkflowVersion) &&
+	return (len(f.Statuses) == 0 || slices.Contains(f.Statuses, x.Status)) && (f.WorkflowVersion == 0 || f.WorkflowVersion == x.WorkflowVersion) && (!f.Footprints || x.Progress.Footprints) &&
 		!x.Created.Before(f.From) && (f.To.IsZero() || x.Created.Before(f.To))
 }
 

@@ -57,6 +57,9 @@ func conditions(f store.Filter) (where, order string, args []any) {
 			add(x.column+" = %s", encode(x.value))
 		}
 	}
+	if f.Footprints {
+		list = append(list, `strpos(progress, '"footprints":true') > 0`)
+	}
 	if f.WorkflowVersion > 0 {
 		add("workflow_version = %s", f.WorkflowVersion)
 	}

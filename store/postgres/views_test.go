@@ -249,8 +249,8 @@ func TestViewPlan(t *testing.T) {
 // have not ended.
 func TestListPlans(t *testing.T) {
 	s := open(t, Options{})
-	for _, query := range []string{`INSERT INTO execution_past (no, id, pipeline, status, definition, caused_by, dir, created, priority, workflow, workflow_version, project, lesson)
-		SELECT n, 'many-' || lpad(n::text, 9, '0'), 'p', CASE WHEN n % 50 = 0 THEN 5 + n / 50 % 4 ELSE 4 END, '', '', '', n, 0, 'w' || n % 10, n % 7, 'p' || n % 10, 'l' || n % 3000 FROM generate_series(1, 60000) n`, "ANALYZE"} {
+	for _, query := range []string{`INSERT INTO execution_past (no, id, pipeline, status, definition, caused_by, dir, created, priority, workflow, workflow_version, project, lesson, progress)
+		SELECT n, 'many-' || lpad(n::text, 9, '0'), 'p', CASE WHEN n % 50 = 0 THEN 5 + n / 50 % 4 ELSE 4 END, '', '', '', n, 0, 'w' || n % 10, n % 7, 'p' || n % 10, 'l' || n % 3000, CASE WHEN n % 500 = 1 THEN '{"total":1,"footprints":true}' ELSE '{"total":1}' END FROM generate_series(1, 60000) n`, "ANALYZE"} {
 		if _, err := s.pool.Exec(t.Context(), query); err != nil {
 			t.Fatal(err)
 		}
@@ -277,6 +277,8 @@ func TestListPlans(t *testing.T) {
 		{store.Filter{Project: "p1", Before: "many-000030000"}, "execution_past_project"},
 		{of(store.Filter{Project: "p1"}, completed, failed, running), "execution_past_project_status"},
 		{store.Filter{Lesson: "l7"}, "execution_past_lesson"},
+		{store.Filter{Footprints: true}, "execution_past_footprints"},
+		{of(store.Filter{Footprints: true, Before: "many-000030000"}, completed), "execution_past_footprints"},
 		{store.Filter{Lesson: "l7", Project: "p7"}, "execution_past_lesson"},
 	} {
 		query, args := executionsQuery(x.f)

@@ -77,6 +77,9 @@ func TestListPlans(t *testing.T) {
 		{of(store.Filter{}, paused, running), "INDEX execution_open (no<?)"},
 		{of(store.Filter{}, failed, cancelled, failed), "INDEX execution_odd (status=? AND rowid<?)"},
 		{of(store.Filter{}, completed), "INTEGER PRIMARY KEY (rowid<?)"},
+		{store.Filter{Footprints: true}, "INDEX execution_footprints (no<?)"},
+		{of(store.Filter{Footprints: true}, completed), "INDEX execution_footprints (no<?)"},
+		{store.Filter{Footprints: true, Project: "p"}, "INDEX execution_project (project=? AND rowid<?)"},
 	} {
 		plan := planOf(t, s, narrow(s.sql["executions"], x.f))
 		searches := max(1, len(slices.Compact(slices.Sorted(slices.Values(x.f.Statuses)))))
@@ -119,7 +122,7 @@ func planOf(t *testing.T, s *Store, query string) string {
 
 // parameters is how many a query takes.
 func parameters(query string) int {
-	for n := 14; n > 0; n-- {
+	for n := 15; n > 0; n-- {
 		if strings.Contains(query, fmt.Sprintf("?%d", n)) {
 			return n
 		}

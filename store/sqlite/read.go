@@ -47,7 +47,7 @@ func (s *Store) Executions(ctx context.Context, f store.Filter) ([]store.Executi
 	if !f.To.IsZero() {
 		to = f.To.UnixMicro()
 	}
-	return s.executions(ctx, narrow(s.sql["executions"], f), f.Before, f.Pipeline, mask, f.Workflow, f.Job, f.Parent, f.Trigger, from, to, store.Limit(f.Limit, 50, 1000), f.Project, f.Lesson, f.WorkflowVersion, f.Partition)
+	return s.executions(ctx, narrow(s.sql["executions"], f), f.Before, f.Pipeline, mask, f.Workflow, f.Job, f.Parent, f.Trigger, from, to, store.Limit(f.Limit, 50, 1000), f.Project, f.Lesson, f.WorkflowVersion, f.Partition, f.Footprints)
 }
 
 // UnfinishedRuns lists executions of lessons that are queued or running, oldest first. It reads the index of executions under way.
@@ -58,6 +58,9 @@ func (s *Store) UnfinishedRuns(ctx context.Context, after string, limit int) ([]
 // narrow makes the condition that has an index plain, so that SQLite uses it. Statuses without a narrower condition become a query
 // each, merged by number: with its index each ends at the limit, however many executions have other statuses.
 func narrow(query string, f store.Filter) string {
+	if f.Footprints {
+		query = strings.Replace(query, "NOT ?15 OR ", "", 1)
+	}
 	switch {
 	case f.Parent != "":
 		return plain(query, "parent", 6)

@@ -109,7 +109,7 @@ func TestViewsOfBefore(t *testing.T) {
 	const log = "SELECT event_type FROM pipeline_step_log WHERE execution_id = 'execution-000001'"
 	want := rowsOf(t, s, log)
 	_, err := s.write.conn.ExecContext(t.Context(), fmt.Sprintf(`DROP VIEW pipeline_step_log; DROP VIEW step_event; CREATE VIEW pipeline_step_log AS SELECT 'old' AS event_type, 1 AS execution_id;
-		DROP TABLE usage; DROP TABLE progress; DROP TABLE progress_item; DROP TABLE object_blob; DROP INDEX execution_project; DROP INDEX execution_project_status; DROP INDEX execution_lesson; DROP INDEX execution_version; DROP INDEX execution_workflow_odd; DROP INDEX execution_partition;
+		DROP TABLE usage; DROP TABLE progress; DROP TABLE progress_item; DROP TABLE object_blob; DROP INDEX execution_project; DROP INDEX execution_project_status; DROP INDEX execution_lesson; DROP INDEX execution_version; DROP INDEX execution_workflow_odd; DROP INDEX execution_partition; DROP INDEX execution_footprints;
 		ALTER TABLE execution DROP COLUMN project; ALTER TABLE execution DROP COLUMN lesson; ALTER TABLE execution DROP COLUMN partition_key; DELETE FROM goose_db_version WHERE version_id >= %d; PRAGMA user_version = %d`, viewsMigration, viewsMigration-1))
 	if err := errors.Join(err, s.Close()); err != nil {
 		t.Fatal(err)

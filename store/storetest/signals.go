@@ -295,6 +295,7 @@ var origins = []promise{
 			if no > 6 {
 				c.Create.Trigger, c.Create.Parent, c.Create.Partition = "retry", id(1), "s2/2026-08"
 			}
+			c.Create.Progress.Footprints = no == 2 || no == 5 || no == 8
 			f.commit(c)
 		}
 		for filter, want := range map[*store.Filter][]int64{
@@ -304,7 +305,7 @@ var origins = []promise{
 			{Workflow: "wf1", Before: id(5), Limit: 1}: {3}, {Workflow: "%"}: nil, {Project: "p"}: {6, 3}, {Project: "p", Before: id(6)}: {3}, {Project: "p", Workflow: "wf0"}: {6}, {Project: "%"}: nil,
 			{Partition: "s2/2026-08"}: {8, 7}, {Workflow: "wf1", Partition: "s2/2026-08", Statuses: []stepwell.ExecutionStatus{stepwell.ExecutionPending, stepwell.ExecutionRunning}}: {7}, {Workflow: "wf1", Partition: "s2"}: nil,
 			{Lesson: "l1"}: {7, 5}, {Lesson: "l0", Project: "p"}: {6}, {Lesson: "l1", Before: id(7)}: {5}, {Lesson: "l"}: nil,
-			{Workflow: "wf1", WorkflowVersion: 2}: {5, 1}, {Workflow: "wf0", WorkflowVersion: 2}: nil, {WorkflowVersion: 2}: {5, 1}, {Workflow: "wf1", WorkflowVersion: 4, Lesson: "l1"}: {7},
+			{Workflow: "wf1", WorkflowVersion: 2}: {5, 1}, {Workflow: "wf0", WorkflowVersion: 2}: nil, {WorkflowVersion: 2}: {5, 1}, {Footprints: true}: {8, 5, 2}, {Footprints: true, Workflow: "wf0", Before: id(8)}: {2}, {Footprints: true, Lesson: "l1"}: {5}, {Workflow: "wf1", WorkflowVersion: 4, Lesson: "l1"}: {7},
 		} {
 			list, err := f.Executions(f.Context(), *filter)
 			f.must(err)

@@ -78,7 +78,7 @@ func (w *Worker) addMembers(o *wire.Outcome, t *task, ev *engine.Event) {
 	if ev.Kind == engine.DoneAll {
 		parts = append([]engine.Part{{Idx: ev.Idx, Output: ev.Output}}, parts...)
 	}
-	o.Partial = ev.Partial
+	o.Partial, o.Footprints = ev.Partial, ev.Footprints
 	if ev.Kind == engine.Failed && ev.Member > 0 {
 		o.Member = t.member(ev.Member - 1)
 	}

@@ -20,6 +20,7 @@ WHERE no < coalesce((SELECT no FROM execution WHERE id = ?1), 922337203685477580
     AND (?12 = '' OR lesson = ?12)
     AND (?13 = 0 OR workflow_version = ?13)
     AND (?14 = '' OR partition_key = ?14)
+    AND (NOT ?15 OR instr(progress, '"footprints":true') > 0)
 ORDER BY no DESC
 LIMIT +?10
 

@@ -3531,6 +3531,8 @@ export interface components {
             duration_ms: number | null;
             /** @description UUID. */
             execution_id: string;
+            /** @description Its streams have items with a bbox, done or failed: /footprints says where, for 30 days. Set when an attempt of a stream ends; missing on executions of before 2026-11-29. */
+            footprints?: boolean;
             /** @description Why it does not continue, although it has not ended: no server can take it up. */
             held?: string;
             /**
@@ -3624,6 +3626,8 @@ export interface components {
             } | null;
             /** @description UUID. */
             execution_id: string;
+            /** @description Its streams have items with a bbox, done or failed: /footprints says where, for 30 days. Set when an attempt of a stream ends; missing on executions of before 2026-11-29. */
+            footprints?: boolean;
             /** @description Why it does not continue, although it has not ended: no server can take it up. */
             held?: string;
             /**
@@ -6444,6 +6448,7 @@ export interface components {
             /** Format: int32 */
             epoch: number;
             error?: components["schemas"]["WorkerError"];
+            footprints?: boolean;
             kind?: string;
             log?: components["schemas"]["WorkerLine"][] | null;
             member?: string;
@@ -7204,6 +7209,8 @@ export interface operations {
                 /** @description Older than the execution with this id. */
                 before?: string;
                 cursor?: string;
+                /** @description Only executions whose streams have items with a bbox, as footprints says: a map shows where they are. */
+                footprints?: boolean;
                 /** @description Created at this time or later. */
                 from?: string;
                 job_id?: string;
