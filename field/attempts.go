@@ -25,6 +25,7 @@ type Attempt struct {
 	Detail  string // of the outcome
 	// Until is when the step goes on: the next attempt after a failure, or what it waits for. 0 once it has, and where that is not known.
 	Until int64
+	over  int64 // when the step ended while it waited; 0: it did not
 }
 
 // Attempts are the attempts of an execution's steps.
@@ -152,7 +153,8 @@ func (a *attempting) add(e *engine.HistoryEvent) {
 			}
 			a.end(open, e, what)
 		} else if at := a.last[e.Step] - 1; at >= 0 && e.Type != "waiting" {
-			(*a.list)[at].Until = 0 // the step has ended while it waited to go on
+			t := &(*a.list)[at]
+			t.Until, t.over = 0, e.At.UnixMicro() // the step has ended while it waited to go on
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package field
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -44,7 +45,7 @@ func (a *Attempts) Encode(from, limit int) ([]byte, error) {
 		t := &a.List[k]
 		until := next[t.Step]
 		if until == 0 {
-			until = t.Until
+			until = cmp.Or(t.over, t.Until)
 		}
 		if next[t.Step] = t.Queued; t.Queued == 0 {
 			next[t.Step] = t.Started

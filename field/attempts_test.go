@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stepwell/stepwell/api/columns"
 	"github.com/stepwell/stepwell/engine"
 )
 
@@ -49,6 +50,34 @@ func TestAttemptsOfAHistory(t *testing.T) {
 		if list[i] != want[i] {
 			t.Errorf("%d is %+v\nwant %+v", i, list[i], want[i])
 		}
+	}
+}
+
+// TestWaits: how long a step waited is told by its next attempt, or by its end.
+func TestWaits(t *testing.T) {
+	at := func(ms int64) time.Time { return time.UnixMilli(ms).UTC() }
+	a := &Attempts{fold: attempting{last: map[int32]int{}}}
+	a.fold.list = &a.List
+	for _, e := range []engine.HistoryEvent{
+		{Step: 1, StepKey: "ok", Type: "queued", At: at(1)},
+		{Step: 1, StepKey: "ok", Type: "started", At: at(2)},
+		{Step: 1, StepKey: "ok", Type: "waiting", At: at(3), Wake: at(1000)},
+		{Step: 2, StepKey: "open", Type: "started", At: at(2)},
+		{Step: 2, StepKey: "open", Type: "waiting", At: at(4)},
+		{Step: 1, StepKey: "ok", Type: "completed", At: at(43)}, // it was approved
+	} {
+		a.fold.add(&e)
+	}
+	raw, err := a.Encode(0, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, err := columns.Decode(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if backoff := table.Column("backoff"); !slices.Equal(backoff, []uint32{40, 0}) || a.List[0].Until != 0 {
+		t.Errorf("%v, %+v", backoff, a.List)
 	}
 }
 
