@@ -34,7 +34,7 @@ export const screens: Screen[] = [
   { path: "/projects", title: "Projects", rail: { icon: "▤", key: "r" }, load: () => import("./projects/Projects") },
   { path: "/projects/:id", title: "Project", load: () => import("./projects/Project") },
   { path: "/insight", title: "Cost and SLA", rail: { icon: "Σ", key: "c" }, load: () => import("./insight/Insight") },
-  { path: "/map", title: "Map", load: () => import("./map/Map") },
+  { path: "/map", title: "Map", rail: { icon: "⊕", key: "m" }, load: () => import("./map/Map") },
   { path: "/admin", title: "Admin", rail: { icon: "⚙", key: "d" }, load: () => import("./admin/Admin") },
   { path: "/admin/:tab", title: "Admin", load: () => import("./admin/Admin") },
 ]

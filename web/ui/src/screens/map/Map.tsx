@@ -10,9 +10,11 @@ import { PickField, TextField } from "../../parts/Fields"
 import { Loaded } from "../../parts/Loading"
 import { ProblemBox } from "../../parts/Problem"
 import { StateMark } from "../../parts/State"
+import { Ago } from "../../parts/Time"
 import { ended } from "../../states"
 import { useSearchParams } from "../../url"
 import { follow } from "../execution/follow"
+import { Choose } from "./Choose"
 import { ItemRow } from "./Item"
 import "./map.css"
 import { MapCanvas } from "./MapCanvas"
@@ -20,20 +22,11 @@ import { parseBox, place, type Box, type Footprints, type Kind } from "./project
 
 type Item = Schemas["FootprintItem"]
 
-/** Map shows where the items of an execution's streams are. */
+/** Map shows where the items of an execution's streams are; without an execution those that have any. */
 export default function Map() {
   const [search] = useSearchParams()
   if (search.execution) return <Page key={search.execution} id={search.execution} />
-  return (
-    <div className="screen">
-      <header><h1>Map</h1></header>
-      <div className="empty">
-        <h2>No execution is chosen</h2>
-        <p>A map shows the items of the streams of an execution that have a <code>bbox</code>. Its link is in the tab <em>streams</em> of the execution.</p>
-        <div className="actions"><Link className="button" href="/executions">Executions</Link></div>
-      </div>
-    </div>
-  )
+  return <Choose />
 }
 
 async function load(id: string, signal: AbortSignal): Promise<Footprints> {
@@ -77,8 +70,8 @@ function Page({ id }: { id: string }) {
   return (
     <div className="map">
       <header>
-        <h1>Map</h1>
-        {execution.data && <Link href={`/executions/${id}/streams`}>{execution.data.pipeline}</Link>}
+        <h1><Link href="/map">Map</Link>{execution.data && <> / <Link href={`/executions/${id}/streams`}>{execution.data.pipeline || "(no name)"}</Link></>}</h1>
+        {execution.data && <span className="quiet"><Ago time={execution.data.started_at ?? execution.data.created_at} /></span>}
         {prints.data && <span className="row"><StateMark state="completed" /> {formatCount(prints.data.n - failed)} done <StateMark state="failed" /> {formatCount(failed)} failed <span className="quiet" title="The tab streams counts every failure, also of items without a bbox and of repeated attempts.">of items with a <code>bbox</code></span></span>}
         <span className="grow" />
         <Button aria-pressed={choosing} onClick={() => choose(!choosing)}>Draw a box</Button>
