@@ -18,7 +18,7 @@ test("the map in the rail lists what has footprints: the newest first, filtered,
   await page.getByText("stepwell run examples/stac/table.yaml").waitFor()
   await o.accessible("no map")
   const path = server.file("few.ndjson", JSON.stringify({ id: "one", bbox: [1, 2, 3, 4] }) + "\n")
-  const stream = (name: string) => ({ name, steps: [{ id: "read", module: "stream.read", config: { path } }, { id: "write", module: "stream.write", depends_on: ["read"], config: { path: path.replace("few", name) } }] })
+  const stream = (name: string) => ({ name, settings: { output_failures: path.replace("few.nd", `${name}-failures.`) }, steps: [{ id: "read", module: "stream.read", config: { path } }, { id: "write", module: "stream.write", depends_on: ["read"], config: { path: path.replace("few", name) } }] })
   await server.run({ name: "placeless", steps: [{ id: "a", action: "util.noop" }] })
   const first = await server.run(stream("first"))
   await page.getByRole("link", { name: "first" }).waitFor() // it comes by itself

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, expect, test } from "vitest"
 import type { Page } from "playwright-core"
 import { closeBrowser, looksRight, open } from "./browser"
-import { tries } from "./definitions"
+import { asks, tries } from "./definitions"
 import { Server } from "./server"
 
 let server: Server
@@ -48,11 +48,31 @@ test("an attempt is chosen by keys and by a click: the address has it, the panel
   // The first attempt of a row, under the pointer: after it was chosen by a key, its frame says where it is.
   await page.goto(`${server.url}/executions/${id}/waterfall?step=flaky&attempt=1`)
   await side.getByRole("region", { name: "Attempt 1" }).waitFor()
+  await page.getByText("flaky, failed", { exact: true }).waitFor() // the frame is where the attempt is
   await field.focus()
   await page.keyboard.press("ArrowRight")
   await side.getByRole("region", { name: "Attempt 2" }).waitFor()
   await page.goBack()
   await side.getByRole("region", { name: "Attempt 1" }).waitFor()
+  await o.close()
+})
+
+test("a key that comes before the attempts is not lost", async () => {
+  const o = await open(server, "/executions")
+  const { page } = o
+  let go = () => {}
+  const held = new Promise<void>((resolve) => { go = resolve })
+  await page.route("**/attempts.columns*", async (route) => { await held; await route.continue() })
+  await page.goto(`${server.url}/executions/${id}/waterfall?step=flaky&attempt=1`)
+  const side = page.getByRole("complementary", { name: "Step flaky" })
+  await side.getByRole("region", { name: "Attempt 1" }).waitFor()
+  const field = page.getByRole("application", { name: /^Waterfall/ })
+  await field.focus()
+  await page.keyboard.press("ArrowRight")
+  await page.keyboard.press("ArrowRight")
+  go()
+  await side.getByRole("region", { name: "Attempt 3" }).waitFor()
+  expect(params(page).get("attempt")).toBe("3")
   await o.close()
 })
 
@@ -97,6 +117,41 @@ test("rows by worker and by queue are in the address, with their names and a leg
   await page.getByRole("button", { name: "By worker", pressed: true }).waitFor()
   await page.getByRole("button", { name: "Packed" }).click()
   await page.locator("canvas[data-drawn]").waitFor()
+  await o.close()
+})
+
+/** hollow is how wide the widest hollow bar is that the field shows, in pixels: two lines of a colour above each other, and none between. */
+const hollow = (page: Page, token: string) => page.locator("canvas[data-drawn]").evaluate((el: HTMLCanvasElement, token) => {
+  const colour = getComputedStyle(document.documentElement).getPropertyValue(token).trim()
+  const scratch = new OffscreenCanvas(1, 1).getContext("2d")!
+  scratch.fillStyle = colour
+  scratch.fillRect(0, 0, 1, 1)
+  const wanted = new Uint32Array(scratch.getImageData(0, 0, 1, 1).data.buffer)[0]
+  const pixels = new Uint32Array(el.getContext("2d")!.getImageData(0, 0, el.width, el.height).data.buffer)
+  let widest = 0
+  for (let y = 0; y + 6 < el.height; y++) {
+    for (let x = 0, n = 0; x < el.width; x++) {
+      const [top, middle, bottom] = [0, 4, 6].map((d) => [0, 1, 2].some((e) => pixels[(y + d + e - 1) * el.width + x] === wanted && (d !== 4 || e === 0)))
+      n = top && bottom && !middle ? n + 1 : 0
+      widest = Math.max(widest, n)
+    }
+  }
+  return widest
+}, token)
+
+test("a step that waits for a decision is a hollow bar, also when it was given; the legend has it", async () => {
+  const x = (await server.run(asks, {}, false)).execution_id
+  await expect.poll(async () => (await server.ask("GET", "/approvals")).approvals.length).toBe(1)
+  const o = await open(server, `/executions/${x}/waterfall?rows=step`)
+  const { page } = o
+  await page.getByRole("list", { name: "Legend" }).getByText("waiting").waitFor()
+  await expect.poll(() => hollow(page, "--state-waiting")).toBeGreaterThan(100)
+  await server.ask("POST", `/approvals/${(await server.ask("GET", "/approvals")).approvals[0].approval_id}/approve`, {})
+  await expect.poll(async () => (await server.ask("GET", `/executions/${x}`)).status).toBe("completed")
+  await page.reload()
+  await expect.poll(() => hollow(page, "--state-waiting")).toBeGreaterThan(100)
+  await page.getByRole("button", { name: "By worker" }).click()
+  await expect.poll(() => page.getByRole("list", { name: "Legend" }).getByText("waiting").count()).toBe(0) // that is no worker's time
   await o.close()
 })
 

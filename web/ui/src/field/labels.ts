@@ -22,6 +22,7 @@ export function drawLabels(ctx: CanvasRenderingContext2D, scene: Scene, view: Vi
   const size = Math.max(9, Math.min(12, scene.layout.h[last]! * view.sy * 0.55))
   ctx.font = `${size}px ${paint.font}`
   const wide = ctx.measureText("0").width
+  const edge = ctx.canvas.width / ratio
   names.want(boxes)
   for (const i of boxes) {
     const spans = scene.layout.spans // the name stands in what ran of an attempt, or behind all of it
@@ -34,14 +35,14 @@ export function drawLabels(ctx: CanvasRenderingContext2D, scene: Scene, view: Vi
     if (look.cards && !frame) drawCard(ctx, box, fill, paint)
     const x = Math.max(box.x, 0)
     const row = frame ? Math.min(box.h, 22 * view.sy) : box.h
-    const room = box.x + box.w - x - 8
+    const room = (spans ? Math.min(box.x + box.w, edge) : box.x + box.w) - x - 8
     const mark = look.cards ? Math.min(12, row * 0.6) : 0
     if (mark >= 6 && room > mark + 4) drawMark(ctx, look.states[scene.status[i]!] ?? "", fill, x + 8, box.y + row / 2 - mark / 2, mark)
     const name = look.cards ? short(names.get(i)) : names.get(i)?.step_id
     if (scene.beside && !frame && name && room < name.length * wide) {
-      ctx.fillStyle = paint.text
       const end = spans ? (scene.layout.x[i]! + scene.layout.w[i]! - view.x) * view.sx : box.x + box.w
-      ctx.fillText(name, Math.max(end, box.x + 3) + 6, box.y + row / 2 + 0.5)
+      const behind = Math.max(end, box.x + 3) + 6
+      writeBeside(ctx, name, wide, edge, behind, (scene.layout.x[i]! - view.x) * view.sx - 6, box.y + row / 2 + 0.5, size, paint)
       continue
     }
     const text = clip(name, Math.floor((room - (mark ? mark + 8 : 0)) / wide))
@@ -50,6 +51,21 @@ export function drawLabels(ctx: CanvasRenderingContext2D, scene: Scene, view: Vi
     ctx.fillText(text, x + (mark ? mark + 14 : 4), box.y + row / 2 + 0.5)
   }
   ctx.globalAlpha = 1
+}
+
+// writeBeside writes a name behind its box; where that would be cut off at the right edge, before it, or as far right as there is room:
+// on the ground, as other attempts may lie there.
+function writeBeside(ctx: CanvasRenderingContext2D, name: string, wide: number, edge: number, behind: number, before: number, y: number, size: number, paint: Paint) {
+  const text = clip(name, Math.max(2, Math.floor((edge - 8) / wide)))
+  const long = text.length * wide
+  let x = behind
+  if (behind + long > edge - 2) {
+    x = before - long >= 2 ? Math.min(before, edge - 4) - long : edge - 4 - long
+    ctx.fillStyle = paint.ground
+    ctx.fillRect(x - 2, y - size * 0.7, long + 4, size * 1.4)
+  }
+  ctx.fillStyle = paint.text
+  ctx.fillText(text, x, y)
 }
 
 // short is the name without that of the step around it, in whose frame it stands.

@@ -16,6 +16,8 @@ interface Props {
   states: string[]
   names: Naming
   selected: number
+  /** Something is selected that cannot be shown yet: arrow keys are kept until it is. */
+  pending?: boolean
   onSelect: (index: number) => void
   cards?: boolean
   /** Time runs from left to right: the wheel zooms that direction only. */
@@ -38,6 +40,7 @@ interface Props {
 }
 
 const maxElements = 250
+const mostEarly = 16 // arrow keys that are kept
 
 // slow notes when a frame was drawn while moving, and says whether one of twenty frames takes more than 50 ms.
 function slow(times: number[], now: number): boolean {
@@ -166,7 +169,9 @@ export function FieldView(p: Props) {
     const arrows: Record<string, [number, number]> = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }
     const arrow = arrows[e.key]
     if (arrow && e.shiftKey) move((v) => pan(v, -arrow[0] * 80, -arrow[1] * 80, bounds.current, size.width, size.height))
-    else if (arrow) {
+    else if (arrow && p.pending) {
+      if (early.current.length < mostEarly) early.current.push(arrow)
+    } else if (arrow) {
       const next = neighbour(p.scene, p.selected, arrow[0], arrow[1])
       if (next >= 0) p.onSelect(next)
     } else if (e.key === "+" || e.key === "=") scale(1.3, ...middle, false)
@@ -177,6 +182,18 @@ export function FieldView(p: Props) {
     } else return
     e.preventDefault()
   }
+
+  // Arrow keys that came before what is selected.
+  const early = useRef<[number, number][]>([])
+  useEffect(() => {
+    if (p.pending || early.current.length === 0) return
+    let to = p.selected
+    for (const [dx, dy] of early.current.splice(0)) {
+      const next = neighbour(p.scene, to, dx, dy)
+      if (next >= 0) to = next
+    }
+    if (to >= 0 && to !== p.selected) p.onSelect(to)
+  }, [p.pending, p.selected])
 
   const chosen = p.names.get(p.selected)
   return (

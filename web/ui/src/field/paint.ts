@@ -45,7 +45,7 @@ export function readPaint(states: string[]): Paint {
   return {
     fill: states.map((s) => (s === "absent" ? undefined : token(lookOf(s).token))),
     loud: states.map((s) => alert[s] ?? 0),
-    waits: { queued: token(lookOf("queued").token), backoff: token(lookOf("retrying").token) },
+    waits: { queued: token(lookOf("queued").token), backoff: token(lookOf("retrying").token), waiting: token(lookOf("waiting").token) },
     ground: token("--ground"), line: token("--line-strong"), text: token("--text"), quiet: token("--quiet"), accent: token("--accent"),
     font: getComputedStyle(document.documentElement).getPropertyValue("--mono").trim(),
   }

@@ -4,12 +4,12 @@ import { packed, paintPixels } from "./pixels"
 import type { Scene, View } from "./raster"
 import { fan } from "./synthetic.test-data"
 import { triesOf, type Tries } from "./tries"
-import { queuedCode, tryStates, type Rows } from "./waterfall"
+import { queuedCode, tryStates, waitingCode, type Rows } from "./waterfall"
 
 const states = ["completed", "failed", "running", "skipped", "queued"]
 const fill = tryStates.map((s, i) => (s === "absent" ? undefined : `#${(0x203040 + i * 0x0a0b0c).toString(16)}`))
 const loud = tryStates.map((s) => (s === "failed" ? 2 : s === "running" ? 1 : 0))
-const paint = { fill, loud, ground: "#ffffff", waits: { queued: "#8888ff", backoff: "#ff8800" } }
+const paint = { fill, loud, ground: "#ffffff", waits: { queued: "#8888ff", backoff: "#ff8800", waiting: "#ff00ff" } }
 
 // mix and plain say the same as paintPixels, box by box and pixel by pixel.
 const mix = (a: number, b: number, of: number) => [24, 16, 8, 0].reduce((sum, shift) => (sum | (shift === 24 ? 0xff000000 : Math.round(((a >>> shift) & 255) * of + ((b >>> shift) & 255) * (1 - of)) << shift)) >>> 0, 0)
@@ -20,7 +20,7 @@ function plain(width: number, height: number, { layout: l, status, dim }: Scene,
   const spans = l.spans!
   const frames = new Set(l.frames)
   const shown = Array.from({ length: l.n }, (_, i) => i).filter((i) => l.w[i]! > 0 && !frames.has(i) && fill[status[i]!])
-  for (const [colour, of, from, to] of [["#8888ff", 0.4, (i: number) => l.x[i]!, (i: number) => spans.run[i]!], ["#ff8800", 0.7, (i: number) => spans.rest[i]!, (i: number) => l.x[i]! + l.w[i]!]] as const) {
+  for (const [colour, of, from, to] of [["#8888ff", 0.4, (i: number) => l.x[i]!, (i: number) => spans.run[i]!], ["#ff8800", 0.7, (i: number) => (status[i] === waitingCode ? Infinity : spans.rest[i]!), (i: number) => l.x[i]! + l.w[i]!], ["#ff00ff", 0.7, (i: number) => (status[i] === waitingCode ? spans.rest[i]! : Infinity), (i: number) => l.x[i]! + l.w[i]!]] as const) {
     for (const i of shown) {
       const y = Math.floor((l.y[i]! - v.y) * v.sy)
       if (dim?.[i] || y < 0 || y >= height || to(i) <= from(i)) continue
@@ -59,7 +59,7 @@ test("pictures of attempts are those that one gets box by box, at any place and 
   for (let round = 0; round < 120; round++) {
     const rows = (["packed", "worker", "queue", "step"] as Rows[])[round % 4]!
     const base = triesOf(steps)
-    const t: Tries = { ...base, outcomes: ["", ...states], outcome: Uint8Array.from({ length: base.n }, () => next(4)), queued: new Uint32Array(base.n), started: new Uint32Array(base.n), ended: new Uint32Array(base.n), backoff: new Uint32Array(base.n) }
+    const t: Tries = { ...base, outcomes: ["", ...states, "waiting"], outcome: Uint8Array.from({ length: base.n }, () => (next(9) ? next(4) : states.length + 1)), queued: new Uint32Array(base.n), started: new Uint32Array(base.n), ended: new Uint32Array(base.n), backoff: new Uint32Array(base.n) }
     for (let i = 0; i < t.n; i++) {
       t.queued[i] = 1 + next(2000)
       t.started[i] = next(5) === 0 ? 0 : t.queued[i]! + next(round % 3 ? 1 : 200)

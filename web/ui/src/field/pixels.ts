@@ -1,7 +1,7 @@
 // Boxes of less than a few pixels, and many of them, as colours in memory. No DOM but the image.
 import type { Layout } from "./layouts"
 import type { Paint, Scene, View } from "./raster"
-import { queuedCode, type Spans } from "./waterfall"
+import { queuedCode, waitingCode, type Spans } from "./waterfall"
 
 type Colours = Pick<Paint, "fill" | "loud" | "ground" | "waits">
 
@@ -26,6 +26,7 @@ interface Known {
   /** Whether there are such times. */
   queued: boolean
   backoff: boolean
+  waiting: boolean
 }
 
 const known = new WeakMap<Layout, Known>()
@@ -37,17 +38,22 @@ function look(layout: Layout): Known {
   const frame = new Uint8Array(layout.n)
   for (const i of layout.frames) frame[i] = 1
   const shown = new Uint32Array(layout.n)
-  let [n, height, queued, backoff] = [0, -1, false, false]
+  let [n, height, queued, backoff, waiting] = [0, -1, false, false, false]
   for (let i = 0; i < layout.n; i++) {
     if (w[i] === 0 || frame[i]) continue
     shown[n++] = i
     height = height < 0 || height === h[i] ? h[i]! : 0
     queued ||= spans !== undefined && spans.run[i]! > x[i]!
-    backoff ||= spans !== undefined && x[i]! + w[i]! > spans.rest[i]!
+    if (spans === undefined || x[i]! + w[i]! <= spans.rest[i]!) continue
+    if (spans.state[i] === waitingCode) waiting = true
+    else backoff = true
   }
-  known.set(layout, (found = { shown: shown.slice(0, n), height: Math.max(0, height), queued, backoff }))
+  known.set(layout, (found = { shown: shown.slice(0, n), height: Math.max(0, height), queued, backoff, waiting }))
   return found
 }
+
+// Times in which attempts wait, and how much of their colour they have.
+const waits = [["queued", 0.4], ["backoff", 0.7], ["waiting", 0.7]] as const
 
 // Memory for one picture after the other. Lines and counts are zero between two of them.
 const held = { lines: new Uint32Array(0), ends: new Int32Array(0), counts: new Int32Array(0), loud: new Uint32Array(0) }
@@ -64,9 +70,10 @@ export function paintPixels(out: Uint32Array, width: number, height: number, { l
   const colours = paint.fill.map((f) => (f ? packed(f) : 0))
   const faint = colours.map((c) => mix(c, ground))
   const { x: xs, y: ys, w: ws, h: hs, spans } = layout
-  const { shown, height: same, queued, backoff } = look(layout)
-  if (spans && queued) paintWaits(out, width, height, { layout, status, dim }, spans, shown, v, colours, true, mix(packed(paint.waits?.queued ?? paint.ground), ground, 0.4))
-  if (spans && backoff) paintWaits(out, width, height, { layout, status, dim }, spans, shown, v, colours, false, mix(packed(paint.waits?.backoff ?? paint.ground), ground, 0.7))
+  const { shown, height: same, ...has } = look(layout)
+  for (const [part, share] of waits) {
+    if (spans && has[part]) paintWaits(out, width, height, { layout, status, dim }, spans, shown, v, colours, part, mix(packed(paint.waits?.[part] ?? paint.ground), ground, share))
+  }
   const lefts = spans ? spans.run : xs
   const inRows = spans !== undefined && same * v.sy >= least + 1
   const lines = room("lines", inRows ? width * height : 0)
@@ -147,14 +154,15 @@ function repeat(out: Uint32Array, width: number, height: number, lines: Uint32Ar
   }
 }
 
-// paintWaits paints the times in which attempts are queued, or wait for the next one. Thousands of long ones may lie in one row of pixels:
+// paintWaits paints the times in which attempts are queued, wait for the next one, or for something else. Thousands of long ones may lie in one row of pixels:
 // where each begins and ends is counted, and every pixel is written once.
-function paintWaits(out: Uint32Array, width: number, height: number, { layout, status, dim }: Scene, spans: Spans, shown: Uint32Array, v: View, colours: number[], queued: boolean, colour: number) {
+function paintWaits(out: Uint32Array, width: number, height: number, { layout, status, dim }: Scene, spans: Spans, shown: Uint32Array, v: View, colours: number[], part: (typeof waits)[number][0], colour: number) {
   const counts = room("counts", (width + 1) * height)
   const any = new Uint8Array(height)
+  const [queued, waiting] = [part === "queued", part === "waiting"]
   for (let k = 0; k < shown.length; k++) {
     const i = shown[k]!
-    if ((dim !== undefined && dim[i] !== 0) || !colours[status[i]!]) continue
+    if ((dim !== undefined && dim[i] !== 0) || !colours[status[i]!] || (!queued && (spans.state[i] === waitingCode) !== waiting)) continue
     const y = Math.floor((layout.y[i]! - v.y) * v.sy)
     const from = queued ? layout.x[i]! : spans.rest[i]!
     const to = queued ? spans.run[i]! : layout.x[i]! + layout.w[i]!

@@ -2,7 +2,7 @@
 import { inside } from "./pick"
 import type { Layout } from "./layouts"
 import { pixels } from "./pixels"
-import { queuedCode, type Spans } from "./waterfall"
+import { queuedCode, waitingCode, type Spans } from "./waterfall"
 
 /** View maps places to pixels: (x - view.x) * view.sx. */
 export interface View { x: number; y: number; sx: number; sy: number }
@@ -12,8 +12,9 @@ export interface Paint {
   fill: (string | undefined)[]
   /** How loud each value of status is: 0 calm; 1 must be seen at any size; 2 also where louder ones than calm lie around it. */
   loud: number[]
-  /** Of attempts: the colours of the time in which one is queued, and in which it waits for the next one. */
-  waits?: { queued: string; backoff: string }
+  /** Of attempts: the colours of the time in which one is queued, in which it waits for the next one, and in which its step waits for
+   * something else. */
+  waits?: { queued: string; backoff: string; waiting: string }
   ground: string
   line: string
   text: string
@@ -135,14 +136,15 @@ function drawBoxes(ctx: CanvasRenderingContext2D, { layout, status, dim }: Scene
   }
 }
 
-// drawWaits draws the time in which attempts are queued as a thin line with a bar where it begins, and that until the next attempt as dashes.
+// drawWaits draws the time in which attempts are queued as a thin line with a bar where it begins, that until the next attempt as dashes,
+// and that in which a step waits for something else as a hollow bar.
 function drawWaits(ctx: CanvasRenderingContext2D, layout: Layout, spans: Spans, v: View, paint: Paint, seen: number[], dim: Uint8Array | undefined) {
   const width = ctx.canvas.width
   const line = Math.max(1, 2 * v.sy)
-  for (const part of ["queued", "backoff"] as const) {
+  for (const part of ["queued", "backoff", "waiting"] as const) {
     ctx.fillStyle = paint.waits?.[part] ?? paint.line
     for (const i of seen) {
-      if (spans.row[i] === 0) continue
+      if (spans.row[i] === 0 || (part !== "queued" && (spans.state[i] === waitingCode) !== (part === "waiting"))) continue
       const [a, b] = part === "queued" ? [layout.x[i]!, spans.run[i]!] : [spans.rest[i]!, layout.x[i]! + layout.w[i]!]
       const from = Math.max(-8, (a - v.x) * v.sx)
       const to = Math.min(width + 8, (b - v.x) * v.sx)
@@ -152,6 +154,10 @@ function drawWaits(ctx: CanvasRenderingContext2D, layout: Layout, spans: Spans, 
       if (part === "queued") {
         ctx.fillRect(from, y + h / 2 - line / 2, to - from, line)
         ctx.fillRect(from, y + h / 5, line, (h * 3) / 5)
+      } else if (part === "waiting") {
+        const [top, thick] = [Math.round(y + h / 4), Math.max(1, Math.round(line))]
+        for (const at of [top, top + Math.round(h / 2) - thick]) ctx.fillRect(from, at, to - from, thick)
+        ctx.fillRect(to - thick, top, thick, Math.round(h / 2))
       } else for (let x = from; x < to; x += 8) ctx.fillRect(x, y + h / 2 - line, Math.min(4, to - x), 2 * line)
     }
   }

@@ -48,6 +48,16 @@ test("rows of workers have what ran there at the same time below each other, tho
   for (const l of [w, q, p]) for (let a = 0; a < l.n; a++) for (let b = a + 1; b < l.n; b++) if (l.y[a] === l.y[b]) expect(l.x[a]! + l.w[a]! <= l.x[b]! + 0.6 || l.x[b]! + l.w[b]! <= l.x[a]! + 0.6).toBe(true)
 })
 
+test("a step that waits for what nobody knows the end of waits until now, and only its last attempt", () => {
+  const s = synthetic(3)
+  s.status[1] = codeOf(s, "waiting")
+  const t = made([[1, 1, 0, 10, 20, 300, "waiting", 1, 0], [1, 1, -1, 320, 330, 0, "waiting", 1, 0], [2, 1, 0, 10, 20, 0, "waiting", 1, 0]])
+  const l = arrange(s, { kind: "waterfall", rows: "step", now: s.began + 2000 }, t)
+  expect([0, 1, 2].map((k) => state(l, k))).toEqual(["waiting", "waiting", "waiting"])
+  expect([0, 1, 2].map((k) => l.x[k]! + l.w[k]! > l.spans!.rest[k]!)).toEqual([true, true, false])
+  expect(arrange(s, { kind: "waterfall", rows: "worker", now: s.began + 2000 }, t).w[1]).toBeLessThan(20)
+})
+
 test("a moment of the past has no later attempt, and what had not ended", () => {
   const l = arrange(steps, { kind: "waterfall", rows: "step", now: steps.began + 180, past: true }, tries)
   expect([...l.w].map((w) => w > 0)).toEqual([true, true, true, false, false])

@@ -11,13 +11,16 @@ export type Rows = (typeof rowKinds)[number]
 /** tryStates are the values of the state of a box. frame: a step that others are inside of, whose own state it has in status. */
 export const tryStates = ["queued", "running", "completed", "failed", "skipped", "cancelled", "timed_out", "waiting", "lost", "absent"]
 export const queuedCode = tryStates.indexOf("queued")
+/** waitingCode is the state of an attempt that gave its worker back to wait: what is behind it is no backoff. */
+export const waitingCode = tryStates.indexOf("waiting")
 
 /** Lane is a group of rows with a name. */
 export interface Lane { name: string; y: number; h: number }
 
 /** Spans are what a layout of attempts has beside its boxes: one box an attempt, then one for each step that others are inside of. */
 export interface Spans {
-  /** Where a box's time on a worker begins and ends: before it was queued, behind it waits to go on. */
+  /** Where a box's time on a worker begins and ends: before it was queued, behind it waits to go on: for its next attempt, or, in the state
+   * waiting, for what it waits for. */
   run: Float32Array
   rest: Float32Array
   /** Index of the step of each box. */
@@ -74,7 +77,12 @@ export function arrangeTries(steps: Steps, tries: Tries | undefined, rows: Rows,
     latest.set(i, k)
     shown.push(k)
   })
-  for (const k of latest.values()) spans.last[k] = 1
+  // What still waits, with an end that nobody knows, waits until the moment that is shown.
+  const still = codeOf(steps, "waiting")
+  for (const [i, k] of latest) {
+    spans.last[k] = 1
+    if (waits && k < t.n && spans.state[k] === waitingCode && t.backoff[k] === 0 && steps.status[i] === still) end[k] = Math.max(end[k]!, moment)
+  }
   const fold = folder(shown.filter((k) => k < t.n && spans.state[k] !== queuedCode).sort((x, y) => s[x]! - s[y]! || x - y), (k) => s[k]!, (k) => e[k]!)
   for (const k of shown) {
     b.x[k] = fold.x(q[k]!)

@@ -136,6 +136,7 @@ function usePageState(x: Schemas["ExecutionDetail"], tab: string): { page: PageS
   useEffect(() => () => names.close(), [names])
   const { step, attempt } = now
   const [index, setIndex] = useState(-1)
+  const [looked, setLooked] = useState<string>() // the step of which it is known which one it is, or that there is none
   const select = useCallback((key: string | undefined) => setSearch({ step: key, line: undefined, attempt: undefined }, { push: true }), [setSearch])
   const selectIndex = useCallback((i: number, attempt?: string) => {
     setIndex(i)
@@ -148,9 +149,13 @@ function usePageState(x: Schemas["ExecutionDetail"], tab: string): { page: PageS
       setIndex(-1)
       return
     }
-    if (names.indexOf(step) >= 0) return setIndex(names.indexOf(step))
+    const found = (i: number) => { setIndex(i); setLooked(step) }
+    if (names.indexOf(step) >= 0) return found(names.indexOf(step))
     let stale = false
-    names.locate(step).then((i) => { if (!stale) setIndex(i) }, (err: unknown) => { if (!(err instanceof Problem && err.status === 0)) complain(err) })
+    names.locate(step).then((i) => { if (!stale) found(i) }, (err: unknown) => {
+      if (!stale) setLooked(step)
+      if (!(err instanceof Problem && err.status === 0)) complain(err)
+    })
     return () => { stale = true }
   }, [step, names])
   const goTo = useCallback((tab: Tab | "log", change: Search = {}) => {
@@ -163,7 +168,8 @@ function usePageState(x: Schemas["ExecutionDetail"], tab: string): { page: PageS
     () => ({ id, x, live, field, names, at, moment, move, replay: changes.failed ? undefined : changes.replay, unfolded: changes.failed, search, setSearch, step: search.step, select, selectIndex, selection, time, tries, goTo }),
     [id, x, live, field, names, at, moment, changes, search, setSearch, select, selectIndex, selection, time, tries, goTo],
   )
-  return { page, chosen: useMemo(() => ({ index, attempt }), [index, attempt]), step }
+  const pending = step !== undefined && index < 0 && looked !== step
+  return { page, chosen: useMemo(() => ({ index, attempt, pending }), [index, attempt, pending]), step }
 }
 
 const first = 500 // ms for what a page is opened for

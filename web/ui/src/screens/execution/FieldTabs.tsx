@@ -14,7 +14,7 @@ import { useChosen, usePage } from "./page"
 /** AllSteps is the field in one of its layouts, with what is selected and filtered. */
 export function AllSteps({ spec, label, by = "state" }: { spec: Spec; label: string; by?: ColourBy }) {
   const { field, names, selectIndex, select, selection } = usePage()
-  const { index } = useChosen()
+  const { index, pending } = useChosen()
   const { steps } = field
   const layout = useLayout(field, spec)
   const statePaint = usePaint(steps?.states ?? [])
@@ -27,7 +27,7 @@ export function AllSteps({ spec, label, by = "state" }: { spec: Spec; label: str
   if (!scene.layout.w.some((w) => w > 0)) return <p className="empty">There are no steps here yet.</p>
   return (
     <FieldView
-      key={spec.kind} label={label} scene={scene} paint={coloured?.paint ?? statePaint} states={steps.states} names={names} selected={index} cards={spec.kind === "graph"} largest={spec.kind === "fan" ? 2 : 1} clear={spec.kind === "fan" ? 40 : 0}
+      key={spec.kind} label={label} scene={scene} paint={coloured?.paint ?? statePaint} states={steps.states} names={names} selected={index} pending={pending} cards={spec.kind === "graph"} largest={spec.kind === "fan" ? 2 : 1} clear={spec.kind === "fan" ? 40 : 0}
       onSelect={(i) => (i < 0 ? select(undefined) : selectIndex(i))}
       tip={(i) => <StepTip index={i} />}
     />

@@ -51,6 +51,7 @@ function Legend({ waits }: { waits: boolean }) {
       {waits && <li><svg width="26" height="12" aria-hidden="true"><path d="M1 2v8M1 6h25" stroke="var(--state-queued)" strokeWidth="2" /></svg> queued</li>}
       <li><svg width="26" height="12" aria-hidden="true"><rect width="26" height="12" fill="var(--state-running)" /></svg> running</li>
       {waits && <li><svg width="26" height="12" aria-hidden="true"><path d="M0 6h26" stroke="var(--state-retrying)" strokeWidth="4" strokeDasharray="4 4" /></svg> backoff</li>}
+      {waits && <li><svg width="26" height="12" aria-hidden="true"><path d="M0 3h25v6H0" fill="none" stroke="var(--state-waiting)" strokeWidth="2" /></svg> waiting</li>}
       <li className="x-wide"><StateMark state="completed" /> <StateMark state="failed" /> how it ended</li>
     </ul>
   )
@@ -58,7 +59,7 @@ function Legend({ waits }: { waits: boolean }) {
 
 function Attempts({ spec, rows }: { spec: Spec; rows: Rows }) {
   const { field, names, select, selectIndex, selection, search, setSearch, tries: { tries, problem }, time } = usePage()
-  const { index, attempt } = useChosen()
+  const { index, attempt, pending } = useChosen()
   const { steps } = field
   const layout = useLayout(field, spec, tries)
   const paint = usePaint(tryStates)
@@ -103,7 +104,7 @@ function Attempts({ spec, rows }: { spec: Spec; rows: Rows }) {
       <>
         <b>{names.get(at)?.step_id ?? `step ${formatCount(at)}`}</b>
         <div>{lookOf(state).word}{t && row >= 0 ? `, attempt ${nameTry(t, row)}` : ""}</div>
-        {t && row >= 0 && t.started[row]! > 0 && <div>queued {said(t.queued[row] || t.started[row]!, t.started[row]!)}{t.ended[row] ? `, ran ${said(t.started[row]!, t.ended[row]!)}` : ""}{t.backoff[row] ? `, then ${formatDuration(t.backoff[row]! / 1000)} of backoff` : ""}</div>}
+        {t && row >= 0 && t.started[row]! > 0 && <div>queued {said(t.queued[row] || t.started[row]!, t.started[row]!)}{t.ended[row] ? `, ran ${said(t.started[row]!, t.ended[row]!)}` : ""}{t.backoff[row] ? `, then ${formatDuration(t.backoff[row]! / 1000)} of ${state === "waiting" ? "waiting" : "backoff"}` : ""}</div>}
         {t && row >= 0 && t.worker[row]! > 0 && <div className="mono">{t.workers[t.worker[row]!]}</div>}
       </>
     )
@@ -111,7 +112,7 @@ function Attempts({ spec, rows }: { spec: Spec; rows: Rows }) {
   return (
     <>
       <FieldView
-        label="Waterfall" help="Arrow keys move between attempts" scene={scene} paint={paint} states={tryStates} names={named} selected={known || problem ? chosen : -1} timeline
+        label="Waterfall" help="Arrow keys move between attempts" scene={scene} paint={paint} states={tryStates} names={named} selected={known || problem ? chosen : -1} pending={pending || (index >= 0 && !known && !problem)} timeline
         onSelect={(box) => {
           if (box < 0) return select(undefined)
           const row = spans.row[box]!

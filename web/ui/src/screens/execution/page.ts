@@ -51,9 +51,11 @@ export interface Chosen {
   index: number
   /** An attempt as nameTry writes it; undefined: the last one. */
   attempt: string | undefined
+  /** The address names a step of which the index is not known yet. */
+  pending: boolean
 }
 
-export const ChosenContext = createContext<Chosen>({ index: -1, attempt: undefined })
+export const ChosenContext = createContext<Chosen>({ index: -1, attempt: undefined, pending: false })
 
 /** useChosen is the step to frame. */
 export const useChosen = () => useContext(ChosenContext)
