@@ -20,7 +20,9 @@ import (
 // Limits of one answer.
 const (
 	detailSteps  = 1000
-	mostWarnings = 500     // lines that are not info, looked at of each execution of a list
+	mostWarnings = 500   // lines that are not info, looked at of each execution of a list
+	warnedOf     = 5_000 // executions in which one request looks for warnings
+	warnedAtOnce = 500
 	maxOutputs   = 8 << 20 // bytes of outputs in one page of steps
 )
 
@@ -75,13 +77,13 @@ type ListExecutions struct {
 	Status []string `query:"status" maxItems:"20" enum:"pending,running,paused,cancelling,completed,completed_with_failures,failed,cancelled,timed_out" doc:"Any of these, with commas between them."`
 	store.Filter
 	Warnings bool   `query:"warnings" doc:"Counts the warnings in the log of each."`
+	Warned   bool   `query:"warned" doc:"Only those with warnings in the log, counted as with warnings. One request looks at 5,000 executions: a page may have fewer than limit, or none, and a next_cursor."`
 	Limit    int    `query:"limit" minimum:"1" maximum:"500" default:"50"`
 	Cursor   string `query:"cursor" maxLength:"600"`
 }
 
 func (s *server) listExecutions(ctx context.Context, in *ListExecutions) (*answer[ExecutionList], error) {
 	f := in.Filter
-	f.Limit = in.Limit + 1
 	for _, name := range in.Status {
 		var status stepwell.ExecutionStatus
 		if err := status.UnmarshalText([]byte(name)); err != nil {
@@ -93,30 +95,83 @@ func (s *server) listExecutions(ctx context.Context, in *ListExecutions) (*answe
 	if err != nil {
 		return nil, err
 	}
-	rows, err := s.before(ctx, f, last)
+	find := s.executionsAfter
+	if in.Warned {
+		find = s.warned
+	}
+	found, next, err := find(ctx, f, last, in.Limit)
 	if err != nil {
 		return nil, err
 	}
-	rows, next := page(rows, in.Limit, func(x *store.Execution) string { return x.ID })
-	if err := s.learn(ctx, rows); err != nil {
+	if err := s.learn(ctx, found.rows); err != nil {
 		return nil, err
 	}
-	out := ExecutionList{Executions: make([]Execution, 0, len(rows)), Next: cursorTo("executions", next)}
-	numbers := make([]int64, len(rows))
-	for i := range rows {
-		numbers[i] = rows[i].No
-		out.Executions = append(out.Executions, s.executionOf(&rows[i]))
-	}
-	if in.Warnings {
-		warnings, err := s.o.Store.LogWarnings(ctx, numbers, mostWarnings)
-		if err != nil {
+	out := ExecutionList{Executions: make([]Execution, 0, len(found.rows)), Next: cursorTo("executions", next)}
+	if in.Warnings && !in.Warned {
+		if err := s.countWarnings(ctx, &found); err != nil {
 			return nil, err
 		}
-		for i := range rows {
-			out.Executions[i].Warnings = warnings[rows[i].No]
-		}
+	}
+	for i := range found.rows {
+		x := s.executionOf(&found.rows[i])
+		x.Warnings = found.warnings[found.rows[i].No]
+		out.Executions = append(out.Executions, x)
 	}
 	return reply(out, nil)
+}
+
+// listedExecutions are executions of a list, and the warnings of those whose were counted.
+type listedExecutions struct {
+	rows     []store.Execution
+	warnings map[int64]int
+}
+
+func (s *server) countWarnings(ctx context.Context, of *listedExecutions) (err error) {
+	numbers := make([]int64, len(of.rows))
+	for i := range of.rows {
+		numbers[i] = of.rows[i].No
+	}
+	of.warnings, err = s.o.Store.LogWarnings(ctx, numbers, mostWarnings)
+	return err
+}
+
+// executionsAfter gives a page of executions behind the last one, and the id of its own last if there is another page.
+func (s *server) executionsAfter(ctx context.Context, f store.Filter, last string, limit int) (out listedExecutions, next string, err error) {
+	f.Limit = limit + 1
+	if out.rows, err = s.before(ctx, f, last); err == nil {
+		out.rows, next = page(out.rows, limit, func(x *store.Execution) string { return x.ID })
+	}
+	return out, next, err
+}
+
+// warned is executionsAfter for executions with warnings. It looks at warnedOf executions at most: a page may have fewer than there is
+// room for, and others behind it.
+func (s *server) warned(ctx context.Context, f store.Filter, last string, limit int) (out listedExecutions, next string, err error) {
+	out.warnings = map[int64]int{}
+	for looked := 0; ; {
+		some, more, err := s.executionsAfter(ctx, f, last, warnedAtOnce)
+		if err == nil {
+			err = s.countWarnings(ctx, &some)
+		}
+		if err != nil {
+			return listedExecutions{}, "", err
+		}
+		for i := range some.rows {
+			x := &some.rows[i]
+			n := some.warnings[x.No]
+			if n == 0 {
+				continue
+			}
+			if len(out.rows) == limit {
+				return out, out.rows[limit-1].ID, nil
+			}
+			out.rows, out.warnings[x.No] = append(out.rows, *x), n
+		}
+		looked += len(some.rows)
+		if last = more; last == "" || looked >= warnedOf {
+			return out, last, nil
+		}
+	}
 }
 
 // learn has the estimates know the pipelines of those that run.

@@ -3,6 +3,7 @@ package view
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -20,6 +21,7 @@ func WriteExecutions(w io.Writer, list []api.Execution) error {
 	}
 	rows := make([][]string, len(list))
 	narrow := Width(w, wideList) < wideList
+	counted := slices.ContainsFunc(list, func(x api.Execution) bool { return x.Warnings > 0 })
 	for i := range list {
 		x := &list[i]
 		status := x.Status
@@ -32,8 +34,15 @@ func WriteExecutions(w io.Writer, list []api.Execution) error {
 		}
 		rows[i] = []string{id, OneLine(x.Pipeline, 40), status, x.Created.Local().Format(cellTime), milliseconds(x.DurationMS),
 			fmt.Sprintf("%d/%d", x.Progress.Completed, x.Progress.Total), x.TriggerType, OneLine(string(x.TriggeredBy), maxCell)}
+		if counted {
+			rows[i] = slices.Insert(rows[i], 6, fmt.Sprint(x.Warnings))
+		}
 	}
-	return writeRows(w, []string{"ID", "PIPELINE", "STATUS", "CREATED", "DURATION", "STEPS", "TRIGGER", "BY"}, rows)
+	head := []string{"ID", "PIPELINE", "STATUS", "CREATED", "DURATION", "STEPS", "TRIGGER", "BY"}
+	if counted {
+		head = slices.Insert(head, 6, "WARNINGS")
+	}
+	return writeRows(w, head, rows)
 }
 
 // wideList is the width of a terminal that shows whole ids of executions; on a narrower one they are shortened, as commands take

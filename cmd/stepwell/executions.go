@@ -60,6 +60,7 @@ func (p *program) newListCommand() *cobra.Command {
 	f.StringVar(&filter.Project, "project", "", "only those that were started for the `project`, and retries of them")
 	f.StringVar(&filter.Lesson, "lesson", "", "only those that were started for the `lesson`, and retries of them")
 	f.BoolVar(&filter.Footprints, "footprints", false, "only those whose streams have items with a bbox, which a map shows")
+	f.BoolVar(&filter.Warned, "warnings", false, "only those with warnings in their log, and how many")
 	f.StringVar(&filter.Before, "before", "", "only those older than the execution with this `id`: the next page")
 	f.IntVar(&most, "limit", 50, "at most so many")
 	return cmd

@@ -75,5 +75,5 @@ export function usePages<T>(key: readonly unknown[], ask: (cursor: string | unde
 
   const onEnd = useCallback(() => { if (next) void load(next) }, [next, load])
   const onView = useCallback((index: number) => { latest.current.view = index }, [])
-  return { first, rows, more: Boolean(next), problem: tail.name === name ? tail.problem : undefined, onEnd, onView }
+  return { first, rows, more: Boolean(next), next, pages: pages.length + 1, problem: tail.name === name ? tail.problem : undefined, onEnd, onView }
 }

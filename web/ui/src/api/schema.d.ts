@@ -7227,6 +7227,8 @@ export interface operations {
                 /** @description Created before this time. */
                 to?: string;
                 trigger_type?: string;
+                /** @description Only those with warnings in the log, counted as with warnings. One request looks at 5,000 executions: a page may have fewer than limit, or none, and a next_cursor. */
+                warned?: boolean;
                 /** @description Counts the warnings in the log of each. */
                 warnings?: boolean;
                 workflow_id?: string;

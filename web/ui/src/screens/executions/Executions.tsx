@@ -18,6 +18,7 @@ import { Filters } from "./Filters"
 import { matches, newestFirst, queryOf } from "./query"
 
 const most = 10_000 // rows that a search for a text looks at
+const mostPages = 20 // of 5,000 executions each, in which warnings are looked for unasked
 
 export default function Executions() {
   const [search, set] = useSearchParams()
@@ -40,6 +41,8 @@ export default function Executions() {
   const end = () => { if (!search.q || all.length < most) list.onEnd() }
   // A text is looked for here, in what is loaded: more is loaded until enough is found.
   useEffect(() => { if (search.q && rows.length < 40) end() }, [search.q, rows.length, all.length])
+  // The server looks for warnings in so many executions a page, which may have few of them.
+  useEffect(() => { if (search.warned && all.length < 40 && list.pages < mostPages) list.onEnd() }, [search.warned, all.length, list.next])
   const filtered = Object.keys(search).some((k) => k !== "chart")
   return (
     <div className="screen" data-full>
@@ -63,6 +66,7 @@ export default function Executions() {
             <h2>{filtered ? "No execution matches" : "There are no executions yet"}</h2>
             <p>{filtered ? "Fewer filters find more." : "Run a stored pipeline, or paste one."}</p>
             <div className="actions">
+              {list.more && <Button onClick={list.onEnd}>Look at older ones</Button>}
               {filtered ? <Button onClick={() => set(Object.fromEntries(Object.keys(search).map((k) => [k, ""])))}>Clear filters</Button> : <Button kind="main" refused={noRun} onClick={() => setRunning(true)}>Run …</Button>}
             </div>
             {!filtered && <pre>stepwell run examples/quickstart.yaml</pre>}

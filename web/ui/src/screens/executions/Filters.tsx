@@ -47,6 +47,7 @@ export function Filters({ search, set }: Props) {
           <button key={s} type="button" className="chip" aria-pressed={chosen.has(s)} onClick={() => toggle(s)}><StateMark state={s} /> {lookOf(s).word}</button>
         ))}
       </div>
+      <button type="button" className="chip" aria-pressed={search.warned === "1"} onClick={() => set({ warned: search.warned === "1" ? "" : "1" })}>With warnings</button>
       <Typed label="Pipeline" value={search.pipeline ?? ""} onChange={(pipeline) => set({ pipeline })} list="pipeline-names" width={150} />
       <datalist id="pipeline-names">{names.data?.pipelines.map((p) => <option key={p.pipeline_id} value={p.name} />)}</datalist>
       <select className="input" aria-label="Started" value={search.range ?? (search.from || search.to ? "own" : "")} onChange={(e) => set({ range: e.target.value, ...(e.target.value === "own" ? {} : { from: "", to: "" }) })}>

@@ -4,6 +4,7 @@ import { canCancel, canRetry, queryOf } from "./query"
 
 test("the address becomes a query; what it does not know is left out", () => {
   expect(queryOf({ status: "failed,nonsense,running", pipeline: "p" }, 0)).toMatchObject({ status: ["failed", "running"], pipeline: "p", from: undefined })
+  expect([queryOf({ warned: "1" }, 0).warned, queryOf({ warned: "no" }, 0).warned, queryOf({}, 0).warned]).toEqual([true, undefined, undefined])
   const at = Date.parse("2026-11-28T10:00:59Z")
   expect(queryOf({ range: "1h", from: "2020-01-01" }, at)).toMatchObject({ from: "2026-11-28T09:00:00.000Z", to: undefined })
   expect(queryOf({ from: "2026-11-28T10:00:00Z", to: "no date" }, at)).toMatchObject({ from: "2026-11-28T10:00:00.000Z", to: undefined })

@@ -28,6 +28,7 @@ export function queryOf(search: Search, now: number) {
     trigger_type: search.trigger,
     project: search.project,
     job_id: search.job,
+    warned: search.warned === "1" || undefined,
     workflow_id: search.workflow,
     from: hours ? new Date(Math.floor(now / 60_000) * 60_000 - hours * 3_600_000).toISOString() : own ? moment(search.from) : undefined,
     to: own ? moment(search.to) : undefined,
