@@ -36,6 +36,8 @@ type logSearch struct {
 	trail    int       // lines still wanted behind the last hit
 	recent   []LogLine // not taken yet: they are in front of a hit if one comes
 	out      []LogLine
+	page     int // lines that are read at once: few where something was found, more with each time that nothing was
+	ahead    ahead
 }
 
 // searchLogs answers with the lines that have what q asks for. What is searched is what is shown, so that nobody finds out a
@@ -53,6 +55,18 @@ func (s *server) searchLogs(ctx context.Context, x *store.Execution, in *ListLog
 		w.level, _ = store.LevelNumber(p.f.Level) // checked before
 		p.f.Level = ""
 	}
+	w.page = searchPage
+	w.ahead.read = func(ctx context.Context, f store.LogFilter) (out said) {
+		got, err := s.o.Store.LogTexts(ctx, x.No, f)
+		out = said{n: len(got.Messages), first: got.First, last: got.Last, err: err}
+		for i := 0; i < out.n && !out.found; i++ {
+			out.found = match(s.text(x.ID, got.Messages[i]))
+		}
+		return out
+	}
+	defer w.ahead.wait.Wait()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
 	began := time.Now()
 	enough := func() bool { // not before the lines behind a hit: the next request does not know that they are wanted
 		took := time.Since(began)
@@ -61,7 +75,7 @@ func (s *server) searchLogs(ctx context.Context, x *store.Execution, in *ListLog
 	for {
 		// Most lines of a search without lines around its hits have nothing to do with it: what they say is read first.
 		if w.around == 0 && w.hits < w.limit && p.f.Level == "" {
-			more, skipped, err := s.skip(ctx, x, p, w)
+			more, skipped, err := w.skip(ctx, p)
 			switch {
 			case err != nil:
 				return nil, err
@@ -73,7 +87,7 @@ func (s *server) searchLogs(ctx context.Context, x *store.Execution, in *ListLog
 				continue
 			}
 		}
-		lines, err := s.readLogs(ctx, x.No, p, searchPage)
+		lines, err := s.readLogs(ctx, x.No, p, w.page)
 		if err != nil {
 			return nil, err
 		}
@@ -91,35 +105,34 @@ func (s *server) searchLogs(ctx context.Context, x *store.Execution, in *ListLog
 				return reply(w.list(p, true), nil)
 			}
 		}
-		if len(lines) < searchPage {
+		if len(lines) < w.page {
 			return reply(w.list(p, false), nil)
 		}
 	}
 }
 
 // skip passes the next lines if none of them says what is asked for. More is false when there are none behind them.
-func (s *server) skip(ctx context.Context, x *store.Execution, p *logPage, w *logSearch) (more, skipped bool, err error) {
-	f := p.f
-	f.Limit = searchPage
-	if p.backward {
-		f.Tail = searchPage
-	}
-	texts, err := s.o.Store.LogTexts(ctx, x.No, f)
-	if err != nil {
-		return false, false, err
-	}
-	for _, message := range texts.Messages {
-		if w.match(s.text(x.ID, message)) {
+func (w *logSearch) skip(ctx context.Context, p *logPage) (more, skipped bool, err error) {
+	for {
+		got, all := w.ahead.next(ctx, p, w.page)
+		switch {
+		case got.err != nil:
+			return false, false, got.err
+		case got.found && w.page > searchFew: // where in them is found by reading fewer
+			w.page, w.ahead.parts = max(searchFew, w.page/8), nil
+			continue
+		case got.found:
 			return true, false, nil
 		}
-	}
-	w.searched += len(texts.Messages)
-	if len(texts.Messages) > 0 {
-		if p.f.After = texts.Last; p.backward {
-			p.f.After, p.f.Before = 0, texts.First
+		w.page = min(searchMost, w.page*2)
+		w.searched += got.n
+		if got.last > 0 {
+			if p.f.After = got.last; p.backward {
+				p.f.After, p.f.Before = 0, got.first
+			}
 		}
+		return !all, true, nil
 	}
-	return len(texts.Messages) == searchPage, true, nil
 }
 
 // add looks at a line; false: the page is full, and ends before it.

@@ -47,8 +47,11 @@ func (s *Store) LogTexts(ctx context.Context, execution int64, f store.LogFilter
 	var joined string
 	near := false
 	if least == 0 && f.Since.IsZero() && f.Until.IsZero() && f.StepKey == "" && f.Attempt == 0 {
-		err = s.each(ctx, func(rows *sql.Rows) error { return rows.Scan(&out.First, &out.Last) },
-			s.sql["logs_texts_ends"+order], execution, f.After, before(f.Before), limit)
+		ends, args := "logs_texts_ends"+order, []any{execution, f.After, before(f.Before), limit}
+		if f.Before > 0 && f.Before-f.After-1 <= int64(limit) { // there cannot be more
+			ends, args = "logs_texts_ends_all", args[:3]
+		}
+		err = s.each(ctx, func(rows *sql.Rows) error { return rows.Scan(&out.First, &out.Last) }, s.sql[ends], args...)
 		near = out.Last-out.First < int64(limit)*2 // at most half of the lines there are of other executions
 	}
 	switch {

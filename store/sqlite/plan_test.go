@@ -44,6 +44,7 @@ func TestPlans(t *testing.T) {
 
 		"logs_texts_ends":      "SEARCH log_line USING COVERING INDEX log_line_execution (execution=? AND rowid>? AND rowid<?)",
 		"logs_texts_ends_tail": "SEARCH log_line USING COVERING INDEX log_line_execution (execution=? AND rowid>? AND rowid<?)",
+		"logs_texts_ends_all":  "SEARCH log_line USING COVERING INDEX log_line_execution (execution=? AND rowid>? AND rowid<?)",
 		"logs_texts_between":   "SEARCH log_line USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)",
 	} {
 		wantPlan(t, s, name, s.sql[name], want)

@@ -170,6 +170,11 @@ SELECT coalesce(
     (SELECT seq FROM log_line WHERE execution = ?1 AND seq > ?2 AND seq < ?3 ORDER BY seq LIMIT 1), 0),
     coalesce((SELECT seq FROM log_line WHERE execution = ?1 AND seq > ?2 AND seq < ?3 ORDER BY seq DESC LIMIT 1), 0)
 
+-- name: logs_texts_ends_all
+-- The same of all lines: none is counted.
+SELECT coalesce((SELECT seq FROM log_line WHERE execution = ?1 AND seq > ?2 AND seq < ?3 ORDER BY seq LIMIT 1), 0),
+    coalesce((SELECT seq FROM log_line WHERE execution = ?1 AND seq > ?2 AND seq < ?3 ORDER BY seq DESC LIMIT 1), 0)
+
 -- name: logs_texts_between
 -- Lines that are next to one another are read as they lie: to find each by an index, and to bound their number, takes twice as long.
 SELECT count(*), coalesce(group_concat(message, char(0)), '')
