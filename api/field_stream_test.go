@@ -3,6 +3,7 @@ package api_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -16,11 +17,18 @@ import (
 )
 
 // followField reads a stream of changes to its end, into the states of steps by index.
-func (r *rig) followField(ctx context.Context, id string, since int64, states map[int]string) (last int64, again bool) {
+func (r *rig) followField(ctx context.Context, id string, since int64, states map[int]string, mode ...websocket.CompressionMode) (last int64, again bool) {
 	r.t.Helper()
 	address := fmt.Sprintf("%s/api/v1/executions/%s/field/stream?since=%d", strings.Replace(r.server.URL, "http", "ws", 1), id, since)
-	c, _, err := websocket.Dial(ctx, address, &websocket.DialOptions{Subprotocols: []string{access.Subprotocol}, HTTPHeader: http.Header{"Authorization": {"Bearer viewer"}}})
+	o := websocket.DialOptions{Subprotocols: []string{access.Subprotocol}, HTTPHeader: http.Header{"Authorization": {"Bearer viewer"}}}
+	if len(mode) > 0 {
+		o.CompressionMode = mode[0]
+	}
+	c, answer, err := websocket.Dial(ctx, address, &o)
 	good(r.t, err)
+	if got := strings.HasPrefix(answer.Header.Get("Sec-WebSocket-Extensions"), "permessage-deflate"); got != (len(mode) > 0) {
+		r.t.Errorf("messages are compressed: %v, want %v", got, len(mode) > 0)
+	}
 	defer func() { _ = c.CloseNow() }()
 	c.SetReadLimit(8 << 20)
 	for last = since; ; {
@@ -83,6 +91,12 @@ func TestFieldStream(t *testing.T) {
 	late := map[int]string{} // from the log, behind an early version
 	if last, _ := r.followField(ctx, id.ID, f.Version, late); last != end.Version || len(late) == 0 {
 		t.Errorf("a page that comes back gets to version %d of %d, %d steps", last, end.Version, len(late))
+	}
+	packed := map[int]string{}
+	for _, mode := range []websocket.CompressionMode{websocket.CompressionNoContextTakeover, websocket.CompressionContextTakeover} {
+		if last, _ := r.followField(ctx, id.ID, f.Version, packed, mode); last != end.Version || !maps.Equal(late, packed) {
+			t.Errorf("compressed, a page gets to version %d of %d: %v, want %v", last, end.Version, packed, late)
+		}
 	}
 	if _, again := r.followField(ctx, id.ID, 0, late); !again {
 		t.Error("without a version the table is not fetched")

@@ -124,6 +124,9 @@ func Run(ctx context.Context, out io.Writer, workload string, o Options) error {
 	if workload == Serve {
 		return profiled(o.Profile, func() error { return work(ctx, &o) })
 	}
+	if workload == Pages {
+		return lookOn(ctx, out, o.Store, o.N)
+	}
 	if workload == PlugIn {
 		return plug()
 	}

@@ -54,7 +54,8 @@ type Options struct {
 	// the commit where this process has made it, all of them in their order; else nil. Defaults to none: followers see changes when
 	// Poll has passed.
 	Watch func(execution int64, notice func(*Commit)) (stop func())
-	// Every is the time between two frames for followers, at least. Defaults to 100 ms.
+	// Every is the time between two frames for followers, at least: it is longer, up to half a second, where they take long to write one.
+	// Defaults to 100 ms.
 	Every time.Duration
 	// Poll is how often executions with followers are looked at without a notice. Defaults to 2 seconds.
 	Poll time.Duration
@@ -68,6 +69,8 @@ type Options struct {
 type Hub struct {
 	o      Options
 	builds *semaphore.Weighted
+	// writers has room for one entry of each follower that may write.
+	writers chan struct{}
 
 	mu     sync.Mutex
 	tables map[int64]*entry
@@ -113,7 +116,7 @@ func New(o Options) *Hub {
 	if o.Watch == nil {
 		o.Watch = func(int64, func(*Commit)) func() { return func() {} }
 	}
-	return &Hub{o: o, builds: semaphore.NewWeighted(int64(o.Builders)), waves: map[int64]*wave{}, tables: map[int64]*entry{}, shapes: map[[sha256.Size]byte]*shape{}}
+	return &Hub{o: o, builds: semaphore.NewWeighted(int64(o.Builders)), writers: make(chan struct{}, writers), waves: map[int64]*wave{}, tables: map[int64]*entry{}, shapes: map[[sha256.Size]byte]*shape{}}
 }
 
 type unknown struct{}

@@ -1,10 +1,13 @@
 package field_test
 
 import (
+	"bytes"
+	"compress/flate"
 	"context"
 	"errors"
 	"io"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -25,9 +28,9 @@ type page struct {
 // read takes in the next frames.
 func (p *page) read(t *testing.T, f *field.Follower) error {
 	t.Helper()
-	frames, err := f.Next(t.Context())
-	for _, raw := range frames {
-		table, err := columns.Decode(raw)
+	m, err := f.Next(t.Context())
+	if m != nil {
+		table, err := columns.Decode(m.Body)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -158,6 +161,71 @@ func TestFollowersGetWhatChanges(t *testing.T) {
 	}
 }
 
+// TestSlowFollowers: one that does not come back holds nobody up, and gets what has changed meanwhile as one message, the same as others
+// who are as far behind.
+func TestSlowFollowers(t *testing.T) {
+	r := newRows(t)
+	x := r.begin(1, 1000)
+	w := &watched{notice: map[int]func(*field.Commit){}}
+	h := r.hub(field.Options{Watch: w.watch, Every: time.Millisecond, Poll: time.Hour})
+	follow := func() (*field.Follower, *page) {
+		f, err := h.Follow(t.Context(), r.now(x), r.now(x).Version)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(f.Close)
+		return f, &page{version: r.now(x).Version, status: map[uint32]uint32{}}
+	}
+	quick, seen := follow()
+	var slow []*field.Follower
+	for range 40 {
+		f, _ := follow()
+		slow = append(slow, f)
+	}
+	for w.watching() == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	var messages []*field.Message
+	for i := range 4 {
+		r.end(x, 10*i, 10*i+1)
+		w.tell()
+		for seen.version < r.now(x).Version {
+			if err := seen.read(t, quick); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if i == 1 { // they take the changes of both ends, and never say that they have written them
+			for _, f := range slow {
+				m, err := f.Next(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				messages = append(messages, m)
+			}
+		}
+	}
+	if len(seen.status) < 8 {
+		t.Errorf("the quick one knows of %d changed steps", len(seen.status))
+	}
+	for _, m := range messages {
+		table, err := columns.Decode(m.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := len(table.Column("index")); n < 4 || &m.Body[0] != &messages[0].Body[0] || &m.Deflated()[0] != &messages[0].Deflated()[0] {
+			t.Fatalf("a slow one gets %d changed steps, in a message of its own: %v", n, &m.Body[0] != &messages[0].Body[0])
+		}
+	}
+	got, err := io.ReadAll(flate.NewReader(io.MultiReader(bytes.NewReader(messages[0].Deflated()), strings.NewReader("\x00\x00\xff\xff\x01\x00\x00\xff\xff"))))
+	if err != nil || !bytes.Equal(got, messages[0].Body) {
+		t.Errorf("compressed, a message is another one: %v", err)
+	}
+	behind := &page{version: versionOf(t, messages[0]), status: map[uint32]uint32{}}
+	if err := behind.read(t, slow[0]); err != nil || behind.version != r.now(x).Version || len(behind.status) < 4 {
+		t.Errorf("what a slow one gets then: %v, version %d of %d, %d steps", err, behind.version, r.now(x).Version, len(behind.status))
+	}
+}
+
 func TestFollowersAreBounded(t *testing.T) {
 	r := newRows(t)
 	stopping := make(chan struct{})
@@ -198,6 +266,15 @@ func TestFollowersAreBounded(t *testing.T) {
 	if _, err := small.Follow(t.Context(), r.begin(2, 10_000), 1); stepwell.CodeOf(err) != stepwell.CodeLimit {
 		t.Errorf("a large table: %v", err)
 	}
+}
+
+func versionOf(t *testing.T, m *field.Message) int64 {
+	t.Helper()
+	table, err := columns.Decode(m.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return table.Version
 }
 
 // now is a copy of an execution's row.

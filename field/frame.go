@@ -11,22 +11,51 @@ import (
 // maxFrame is how many steps a frame has at most, unless a fifth of all are more.
 const maxFrame = 15_000
 
-// since is the frame of what differs from an earlier table.
-func (t *Table) since(before *Table) []byte {
-	if before.began != t.began { // all times count anew
-		return t.frame(nil, nil, true)
+// touched is which steps of a followed execution have changed, and when last.
+type touched struct {
+	since  int64   // everything after this version is known
+	state  []int64 // version of the table in which a step's state was another one; 0: none
+	placed []int64 // the same of its place
+	fresh  int64   // version of the last table whose times count anew
+}
+
+// perTouched is the memory of a step in bytes.
+const perTouched = 16
+
+// followedSize is the memory of a followed table in bytes.
+func followedSize(t *Table) int { return t.size() + perTouched*t.Len() }
+
+// add notes what differs from an earlier table.
+func (d *touched) add(t, before *Table) {
+	d.state, d.placed = resized(d.state, t.Len()), resized(d.placed, t.Len())
+	if before.began != t.began {
+		d.fresh = t.Version
 	}
-	var of, placed []int32
 	for i := range t.Len() {
 		if i >= before.Len() || t.node[i] != before.node[i] || t.parent[i] != before.parent[i] {
-			placed = append(placed, int32(i))
+			d.placed[i] = t.Version
 		}
 		if i >= before.Len() || t.status[i] != before.status[i] || t.attempt[i] != before.attempt[i] || t.start[i] != before.start[i] || t.duration[i] != before.duration[i] || t.worker[i] != before.worker[i] {
-			of = append(of, int32(i))
+			d.state[i] = t.Version
 		}
 	}
-	return t.frame(of, placed, max(len(of), len(placed)) > max(maxFrame, t.Len()/patchShare))
 }
+
+// after is what has changed after a version; again: everything may have.
+func (d *touched) after(version int64) (of, placed []int32, again bool) {
+	for i, v := range d.state {
+		if v > version {
+			of = append(of, int32(i))
+		}
+		if d.placed[i] > version {
+			placed = append(placed, int32(i))
+		}
+	}
+	return of, placed, d.fresh > version
+}
+
+// most is how many steps a frame of a table has at most.
+func (t *Table) most() int { return max(maxFrame, t.Len()/patchShare) }
 
 // frame is the states of some steps and the places of some, or says that all are to be fetched again.
 func (t *Table) frame(of, placed []int32, again bool) []byte {
@@ -76,27 +105,59 @@ func (t *Table) placeColumns(of []int32) []columns.Data {
 		columns.Narrow("place_degree", degree), {Name: "place_edges", U32: edges}}
 }
 
-// catchUp is the frame for a follower who is further behind than the kept frames: what the log says has changed since.
-func (w *wave) catchUp(ctx context.Context, since int64) (frame, error) {
+// logged is what the log has told of the steps after a version, up to another one.
+type logged struct {
+	from, to int64
+	touched  map[int32]bool
+	again    bool
+}
+
+// catchUp is the frame for a follower who is further behind than the wave has seen: with what the log says has changed until then.
+func (w *wave) catchUp(ctx context.Context, since int64) (*frame, error) {
+	w.reading.Lock()
+	defer w.reading.Unlock()
+	w.mu.Lock()
+	t, made := w.table, w.found(since)
+	w.mu.Unlock()
+	if made != nil {
+		return made, nil
+	}
+	if l := w.log; l == nil || l.from != since {
+		l = &logged{from: since, to: t.Version, again: since <= 0}
+		if !l.again {
+			c, err := w.hub.changes(ctx, w.no, since, t.Version, t.most())
+			if err != nil {
+				return nil, err
+			}
+			l.touched, l.again = c.touched, c.rest
+		}
+		w.log = l
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.keep(newFrame(since, w.table.Version, w.behind(w.log))), nil
+}
+
+// behind is the body of the frame of what the log has told, and of what has changed since. The caller holds w.mu.
+func (w *wave) behind(l *logged) []byte {
 	t := w.table
-	f := frame{from: since, to: t.Version}
-	c, err := w.hub.changes(ctx, w.no, since, t.Version, max(maxFrame, t.Len()/patchShare))
-	if err != nil {
-		return f, err
+	of, placed, again := w.touched.after(l.to)
+	if again || l.again {
+		return t.frame(nil, nil, true)
 	}
-	if c.rest || since <= 0 {
-		f.body = t.frame(nil, nil, true)
-		return f, nil
-	}
-	for _, i := range slices.Collect(maps.Keys(c.touched)) { // and the steps around them, which have no events of their own
-		for int(i) < t.Len() && t.parent[i] > 0 && !c.touched[int32(t.parent[i])-1] {
+	all := maps.Clone(l.touched)
+	for _, i := range slices.Collect(maps.Keys(all)) { // and the steps around them, which have no events of their own
+		for int(i) < t.Len() && t.parent[i] > 0 && !all[int32(t.parent[i])-1] {
 			i = int32(t.parent[i]) - 1
-			c.touched[i] = true
+			all[i] = true
 		}
 	}
-	of := slices.DeleteFunc(slices.Sorted(maps.Keys(c.touched)), func(i int32) bool { return int(i) >= t.Len() })
-	f.body = t.frame(of, t.placedBy(c.touched, of), false)
-	return f, nil
+	for _, i := range of {
+		all[i] = true
+	}
+	of = slices.DeleteFunc(slices.Sorted(maps.Keys(all)), func(i int32) bool { return int(i) >= t.Len() })
+	placed = slices.Compact(slices.Sorted(slices.Values(append(placed, t.placedBy(all, of)...))))
+	return t.frame(of, placed, max(len(of), len(placed)) > t.most())
 }
 
 // placedBy are some steps and those whose place may have become known with one of them: inside an iteration, which may have got its row

@@ -2,6 +2,7 @@ package field
 
 import (
 	"bytes"
+	"compress/flate"
 	"compress/gzip"
 	"strings"
 	"sync"
@@ -51,6 +52,23 @@ func Pack(raw []byte) []byte {
 	_, _ = w.Write(raw)                               // a buffer takes everything
 	_ = w.Close()
 	return out.Bytes()
+}
+
+// deflaters are of the fastest level. Each has a megabyte.
+var deflaters = sync.Pool{New: func() any {
+	w, _ := flate.NewWriter(nil, flate.BestSpeed) // the level is one
+	return w
+}}
+
+// deflated is Message.Deflated.
+func deflated(raw []byte) []byte {
+	var out bytes.Buffer
+	w := deflaters.Get().(*flate.Writer)
+	defer deflaters.Put(w)
+	w.Reset(&out)
+	_, _ = w.Write(raw) // a buffer takes everything
+	_ = w.Flush()
+	return bytes.Clone(bytes.TrimSuffix(out.Bytes(), []byte("\x00\x00\xff\xff")))
 }
 
 // Packed is what Encode writes, compressed with gzip at its fastest level.

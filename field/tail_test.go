@@ -95,11 +95,11 @@ func TestFramesHavePlaces(t *testing.T) {
 	}
 	defer f.Close()
 	w.commit(r.commit(x, []int{3}, 5))
-	frames, err := f.Next(t.Context())
+	m, err := f.Next(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := columns.Decode(frames[0])
+	got, err := columns.Decode(m.Body)
 	if err != nil {
 		t.Fatal(err)
 	}

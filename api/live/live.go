@@ -25,6 +25,8 @@ type Options struct {
 	WriteTimeout time.Duration
 	// Origins are patterns of hosts from whose pages browsers may open a WebSocket. Defaults to the server's own host only.
 	Origins []string
+	// Deflate offers permessage-deflate to clients of a WebSocket, for a Source whose messages are compressed once for all of them.
+	Deflate bool
 	// Fail answers a request that cannot be served. Defaults to the error as JSON, with a status that fits its code.
 	Fail func(http.ResponseWriter, *http.Request, error)
 }

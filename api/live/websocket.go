@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"net/http"
 
 	"github.com/coder/websocket"
@@ -31,22 +32,29 @@ func WebSocket(h *feed.Hub, o Options) http.Handler {
 
 // Source is what one client of a WebSocket gets.
 type Source interface {
-	// Next waits for more. io.EOF: there is no more. CodeUnavailable: the server stops.
-	Next(ctx context.Context) ([][]byte, error)
+	// Next waits for more; what it has returned before has been written then. io.EOF: there is no more. CodeUnavailable: the server stops.
+	Next(ctx context.Context) ([]Message, error)
 	// Since is the place that a client that comes back gives as since, to go on behind what Next has returned.
 	Since() string
 	// Close may be called again.
 	Close()
 }
 
+// Message is one message of a Source.
+type Message struct {
+	Body []byte
+	// Deflated is Body as a message of permessage-deflate (RFC 7692) by itself, for clients that take it; nil: there is none.
+	Deflated func() []byte
+}
+
 // messages is a subscription as a Source.
 type messages struct{ *feed.Subscription }
 
-func (m *messages) Next(ctx context.Context) ([][]byte, error) {
+func (m *messages) Next(ctx context.Context) ([]Message, error) {
 	list, err := m.Subscription.Next(ctx)
-	out := make([][]byte, len(list))
+	out := make([]Message, len(list))
 	for i := range list {
-		out[i] = list[i].Frame
+		out[i].Body = list[i].Frame
 	}
 	return out, err
 }
@@ -64,12 +72,16 @@ func Frames(open func(*http.Request) (Source, error), kind websocket.MessageType
 		}
 		defer sub.Close()
 		up := &upgrade{ResponseWriter: w, timeout: o.WriteTimeout}
-		c, err := websocket.Accept(up, r, &websocket.AcceptOptions{OriginPatterns: o.Origins, CompressionMode: websocket.CompressionDisabled,
-			Subprotocols: []string{access.Subprotocol}}) // browsers give up unless an offered one is chosen
+		accept := &websocket.AcceptOptions{OriginPatterns: o.Origins, CompressionMode: websocket.CompressionDisabled,
+			Subprotocols: []string{access.Subprotocol}} // browsers give up unless an offered one is chosen
+		if o.Deflate { // the library would compress each message for each client
+			accept.CompressionMode, accept.CompressionThreshold = websocket.CompressionNoContextTakeover, math.MaxInt
+		}
+		c, err := websocket.Accept(up, r, accept)
 		if err != nil {
 			return // the client has been told
 		}
-		s := &socket{conn: c, wire: up.wire, sub: sub, kind: kind, o: &o}
+		s := &socket{conn: c, wire: up.wire, sub: sub, kind: kind, deflates: w.Header().Get("Sec-WebSocket-Extensions") != "", o: &o}
 		s.run(r.Context())
 	})
 }
@@ -83,7 +95,9 @@ type socket struct {
 	wire *wire
 	sub  Source
 	kind websocket.MessageType
-	o    *Options
+	// deflates reports whether the client takes Message.Deflated.
+	deflates bool
+	o        *Options
 }
 
 // run serves the client, listens to it meanwhile, and closes the connection.
@@ -141,7 +155,7 @@ func (s *socket) serve(ctx context.Context) (code websocket.StatusCode, reason s
 	}
 }
 
-func (s *socket) next(ctx context.Context) ([][]byte, error) {
+func (s *socket) next(ctx context.Context) ([]Message, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.o.Ping)
 	defer cancel()
 	return s.sub.Next(ctx)
@@ -154,10 +168,16 @@ func (s *socket) ping(ctx context.Context) error {
 }
 
 // send writes messages, as few packets as they fit in. The wire has a deadline, so the context needs none.
-func (s *socket) send(frames [][]byte) error {
+func (s *socket) send(list []Message) error {
 	s.wire.cork()
-	for _, frame := range frames {
-		if err := s.conn.Write(context.Background(), s.kind, frame); err != nil {
+	for _, m := range list {
+		var err error
+		if s.deflates && m.Deflated != nil {
+			err = s.wire.deflated(s.kind, m.Deflated())
+		} else {
+			err = s.conn.Write(context.Background(), s.kind, m.Body)
+		}
+		if err != nil {
 			return errors.Join(err, s.wire.uncork())
 		}
 	}

@@ -2,12 +2,15 @@ package live
 
 import (
 	"bufio"
+	"encoding/binary"
 	"errors"
+	"math"
 	"net"
 	"net/http"
 	"sync"
 	"time"
 
+	"github.com/coder/websocket"
 	"golang.org/x/time/rate"
 )
 
@@ -68,6 +71,33 @@ func (w *wire) Read(p []byte) (int, error) {
 func (w *wire) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	return w.put(p)
+}
+
+// deflated writes a frame of RFC 6455 which is a whole message of permessage-deflate, between those of the library, which would compress
+// it for each client anew.
+func (w *wire) deflated(kind websocket.MessageType, payload []byte) error {
+	const final, deflated = 0x80, 0x40
+	head := append(make([]byte, 0, 10), final|deflated|byte(kind))
+	switch n := len(payload); {
+	case n < 126:
+		head = append(head, byte(n))
+	case n <= math.MaxUint16:
+		head = binary.BigEndian.AppendUint16(append(head, 126), uint16(n))
+	default:
+		head = binary.BigEndian.AppendUint64(append(head, 127), uint64(n))
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if _, err := w.put(head); err != nil {
+		return err
+	}
+	_, err := w.put(payload)
+	return err
+}
+
+// put is Write. The caller holds w.mu.
+func (w *wire) put(p []byte) (int, error) {
 	if w.corked && len(*w.buf)+len(p) <= corkBytes {
 		*w.buf = append(*w.buf, p...)
 		return len(p), nil
