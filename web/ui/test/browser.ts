@@ -1,4 +1,5 @@
 // A real Chromium. Whatever a page says on its console, every violation of its policy, and every request to another origin fails the test.
+import { hostname } from "node:os"
 import AxeBuilder from "@axe-core/playwright"
 import { chromium, type Browser, type BrowserContext, type Locator, type Page } from "playwright-core"
 import { expect } from "vitest"
@@ -29,6 +30,16 @@ export async function open(server: Server, path = "/", o: Options = {}): Promise
   await page.goto(server.url + path)
   return opened
 }
+
+/** unnamed takes the name of this machine out of what a page shows, for a picture: workers are called by it. */
+export const unnamed = (page: Page) => page.evaluate((name) => {
+  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT)
+  for (let t = texts.nextNode(); t; t = texts.nextNode()) {
+    const text = t.textContent!
+    const at = text.indexOf(name + "-")
+    if (at >= 0) t.textContent = text.slice(0, at) + text.slice(at).replace(name, "worker").replace(/-\d+/, "-1")
+  }
+}, hostname())
 
 /** closeBrowser ends Chromium; call it in afterAll. */
 export async function closeBrowser() {

@@ -1,7 +1,7 @@
 // Takes the pictures of the documentation, from a real server with a few executions: npm run pictures (PICTURES names another folder)
 import { mkdirSync } from "node:fs"
 import { join } from "node:path"
-import { closeBrowser, open } from "./browser"
+import { closeBrowser, open, unnamed } from "./browser"
 import { mediaWorld } from "./pictures_world"
 import { Server } from "./server"
 
@@ -22,6 +22,7 @@ export async function main() {
       const o = await open(server, path, { width: 1280, height: 800 })
       await there(o.page)
       await o.page.waitForLoadState("networkidle").catch(() => undefined)
+      await unnamed(o.page)
       await o.page.screenshot({ path: join(folder, name + ".png") })
       await o.close()
     }

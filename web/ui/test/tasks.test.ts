@@ -5,7 +5,7 @@
 import { writeFileSync } from "node:fs"
 import { join, resolve } from "node:path"
 import { afterAll, beforeAll, expect, test } from "vitest"
-import { closeBrowser, open, type Opened } from "./browser"
+import { closeBrowser, open, unnamed, type Opened } from "./browser"
 import { approval, store } from "./seed"
 import { Server } from "./server"
 
@@ -50,6 +50,7 @@ afterAll(async () => {
 async function picture(o: Opened, name: string) {
   if (!folder) return
   await o.page.waitForLoadState("networkidle")
+  await unnamed(o.page)
   const cdp = await o.context.newCDPSession(o.page)
   const { data } = await cdp.send("Page.captureScreenshot", { format: "webp", quality: 82 })
   writeFileSync(join(resolve(folder), `task-${name}.webp`), Buffer.from(data, "base64"))
