@@ -134,8 +134,8 @@ type Options struct {
 	// FindItem reads a local file, or an object in S3, for an item of 1 MiB at most and says in which line it begins (files.Places.Find); line 0: it may be in
 	// any. Defaults to none.
 	FindItem func(ctx context.Context, path, id, collection string, line int64) (json.RawMessage, int64, error)
-	// Queues say how the queues of steps are. Defaults to none.
-	Queues func() []queue.Standing
+	// Queues say how the queues of steps are; the bodies of their messages are engine.Task. Defaults to none.
+	Queues func(queue.Look) []queue.Standing
 	// Plugins lists the programs beside the server that bring actions. Defaults to none.
 	Plugins func() []Plugin
 	// Clusters are the Kubernetes clusters that steps work on. Defaults to none.
@@ -201,7 +201,7 @@ func (o *Options) validate() error {
 // complete fills in the defaults.
 func (o *Options) complete() {
 	if o.Queues == nil {
-		o.Queues = func() []queue.Standing { return nil }
+		o.Queues = func(queue.Look) []queue.Standing { return nil }
 	}
 	if o.Plugins == nil {
 		o.Plugins = func() []Plugin { return nil }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/engine"
@@ -32,6 +33,18 @@ type StepQueue struct {
 	Concurrency int      `json:"concurrency,omitempty" doc:"How many may run at once, by this server's part of the limit; below 0: none. Missing: any number."`
 	Rate        float64  `json:"rate,omitempty" doc:"How many are given per second."`
 	Reasons     []Reason `json:"reasons" nullable:"false" doc:"Why its steps wait; empty when none does."`
+	// Oldest and Holders are of /queue alone: /stream has no messages for them.
+	Oldest  *QueueStep  `json:"oldest,omitempty" doc:"The step that has waited the longest on this server; missing when none waits, and in /stream. In each execution it is the next one that counts."`
+	Holders []QueueStep `json:"holders,omitempty" doc:"The steps that take the places of a queue with concurrency, on this server: who has one the longest first, up to the parameter holders. running says how many there are. Missing in /stream."`
+}
+
+// QueueStep is a step that waits in a queue, or takes one of its places.
+type QueueStep struct {
+	ID     string `json:"execution_id"`
+	Step   string `json:"step_id"`
+	Since  *Time  `json:"since,omitempty" doc:"Since when it waits, to the second; or has its place, which begins anew when another server takes its execution over."`
+	Worker string `json:"worker_id,omitempty" doc:"The worker that has it."`
+	List   string `json:"list,omitempty" doc:"The list in Redis that it is in: it takes its place there too."`
 }
 
 // HeldExecution is an execution that has not been admitted.
@@ -45,11 +58,12 @@ type HeldExecution struct {
 
 // ShowQueue says how much of the queue is shown.
 type ShowQueue struct {
-	Limit int `query:"limit" minimum:"1" maximum:"200" default:"50" doc:"Of executions."`
+	Limit   int `query:"limit" minimum:"1" maximum:"200" default:"50" doc:"Of executions."`
+	Holders int `query:"holders" minimum:"0" maximum:"100" default:"20" doc:"Of the steps that take the places of a queue, for each."`
 }
 
 func (s *server) queue(ctx context.Context, in *ShowQueue) (*answer[Queue], error) {
-	out := Queue{Queues: s.queues(), Executions: []HeldExecution{}}
+	out := Queue{Queues: s.queues(queue.Look{Oldest: true, Holders: in.Holders}), Executions: []HeldExecution{}}
 	held, err := s.o.Store.Executions(ctx, store.Filter{Statuses: []stepwell.ExecutionStatus{stepwell.ExecutionPending}, Limit: mostHeld})
 	if err != nil {
 		return nil, err
@@ -72,10 +86,34 @@ func (s *server) queue(ctx context.Context, in *ShowQueue) (*answer[Queue], erro
 	return reply(out, nil)
 }
 
-func (s *server) queues() []StepQueue {
+func (s *server) queues(look queue.Look) []StepQueue {
 	out := []StepQueue{}
-	for _, q := range s.o.Queues() {
-		out = append(out, StepQueue{q.Name, q.Waiting, q.Out, q.Concurrency, q.Rate, reasonsOf(&q)})
+	for _, q := range s.o.Queues(look) {
+		one := StepQueue{Name: q.Name, Waiting: q.Waiting, Running: q.Out, Concurrency: q.Concurrency, Rate: q.Rate, Reasons: reasonsOf(&q)}
+		if m := q.Oldest; m != nil {
+			one.Oldest = queueStep(m.Body, time.Unix(int64(m.Since), 0))
+		}
+		for _, h := range q.Holders {
+			if step := queueStep(h.Body, h.Since); step != nil {
+				step.Worker, step.List = h.Worker, h.List
+				one.Holders = append(one.Holders, *step)
+			}
+		}
+		out = append(out, one)
+	}
+	return out
+}
+
+// queueStep is the step of a message; nil: it is of none.
+func queueStep(body any, since time.Time) *QueueStep {
+	t, ok := body.(*engine.Task)
+	if !ok {
+		return nil
+	}
+	out := &QueueStep{ID: t.Execution, Step: t.Key}
+	if !since.IsZero() {
+		at := resource.At(since)
+		out.Since = &at
 	}
 	return out
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/api"
+	"github.com/stepwell/stepwell/engine"
 	"github.com/stepwell/stepwell/queue"
 )
 
@@ -25,7 +26,7 @@ func TestQueue(t *testing.T) {
 	steps.Limit("idle", queue.Limits{Concurrency: 3})
 	r := newRig(t, func(o *api.Options) { o.Queues = steps.Standings })
 	for i := range 2 {
-		good(t, steps.Push(t.Context(), []queue.Message{{Queue: "gpu", Run: int64(i)}, {Queue: "slow", Run: int64(i)}}))
+		good(t, steps.Push(t.Context(), []queue.Message{{Queue: "gpu", Run: int64(i), Since: uint32(1000 + i), Body: &engine.Task{Execution: "some", Key: fmt.Sprint("s", i)}}, {Queue: "slow", Run: int64(i)}}))
 	}
 	for range 2 { // one of each
 		_, err := steps.Pull(t.Context(), 1)
@@ -51,11 +52,22 @@ func TestQueue(t *testing.T) {
 		if len(one.Reasons) > 0 {
 			reason = " " + one.Reasons[0].Code
 		}
+		for _, h := range one.Holders {
+			reason += fmt.Sprintf(" held by %s/%s", h.ID, h.Step)
+		}
+		if o := one.Oldest; o != nil {
+			reason += fmt.Sprintf(" %s/%s since %v", o.ID, o.Step, o.Since.Unix())
+		}
 		got = append(got, fmt.Sprint(one.Name, " ", one.Waiting, " ", one.Running, reason))
 	}
-	if want := "default 0 0, gpu 1 1 queue_limit, idle 0 0, slow 1 1 queue_rate"; strings.Join(got, ", ") != want {
+	if want := "default 0 0, gpu 1 1 queue_limit held by some/s0 some/s1 since 1001, idle 0 0, slow 1 1 queue_rate"; strings.Join(got, ", ") != want {
 		t.Errorf("queues: %q, want %q", got, want)
 	}
+	q = api.Queue{}
+	if r.do("viewer", "GET", "/api/v1/queue?holders=0", nil).is(200).into(&q); q.Queues[1].Holders != nil || q.Queues[1].Oldest == nil {
+		t.Errorf("holders that nobody asked for: %+v", q.Queues[1])
+	}
+	r.do("viewer", "GET", "/api/v1/queue?holders=101", nil).problem(400, stepwell.CodeInvalid)
 	r.do("", "GET", "/api/v1/queue", nil).problem(401, stepwell.CodeUnauthenticated)
 	r.do("viewer", "GET", "/api/v1/queue?limit=0", nil).problem(400, stepwell.CodeInvalid)
 }

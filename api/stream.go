@@ -11,6 +11,7 @@ import (
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/api/live"
 	"github.com/stepwell/stepwell/feed"
+	"github.com/stepwell/stepwell/queue"
 	"github.com/stepwell/stepwell/resource"
 	"github.com/stepwell/stepwell/store"
 	"github.com/stepwell/stepwell/trigger"
@@ -151,7 +152,7 @@ func (s *server) workerRows(context.Context) ([]feed.Row, error) {
 
 func (s *server) queueRows(context.Context) ([]feed.Row, error) {
 	var out []feed.Row
-	for _, q := range s.queues() {
+	for _, q := range s.queues(queue.Look{}) {
 		same := q
 		same.Reasons = nil // how long a rate pauses changes all the time
 		out = append(out, rowOf(q.Name, q, same))

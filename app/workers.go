@@ -72,7 +72,7 @@ type stepQueue interface {
 	queue.Queue
 	fleet.Limited
 	Len() int
-	Standings() []queue.Standing
+	Standings(queue.Look) []queue.Standing
 	Close()
 }
 

@@ -19,6 +19,7 @@ func (c *Conductor) act() {
 	ended := false
 	for _, l := range c.touched {
 		timers, awaits, since := l.fx.Timers, l.fx.Awaits, l.batch.At
+		rebuilt := l.rebuilt
 		if l.rebuilt {
 			timers, awaits, since = l.run.Pending(), l.run.Awaiting(), 0
 			if l.rebuilt = false; len(l.flying) > 0 {
@@ -34,7 +35,11 @@ func (c *Conductor) act() {
 		}
 		for _, t := range l.fx.Tasks {
 			c.intoQueue(l, t)
-			c.push = append(c.push, queue.Message{Run: t.Run, Idx: t.Idx, Epoch: t.Epoch, Priority: t.Priority, Queue: t.Queue, Body: t})
+			waits := l.batch.At
+			if rebuilt {
+				waits = l.run.QueuedAt(t.Idx)
+			}
+			c.push = append(c.push, queue.Message{Run: t.Run, Idx: t.Idx, Epoch: t.Epoch, Priority: t.Priority, Queue: t.Queue, Since: uint32(waits / 1e6), Body: t})
 		}
 		for _, r := range l.fx.Revokes {
 			c.o.Revoke(l.run.No, r.Idx, r.Epoch)

@@ -345,7 +345,7 @@ func (d *Desk) PullInto(ctx context.Context, into []queue.Lease, most int) ([]qu
 func (d *Desk) giveLocal(leases []queue.Lease, from int) []queue.Lease {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	kept := leases[:from]
+	kept, now := leases[:from], d.o.Now()
 	for _, l := range leases[from:] {
 		t, ok := l.Body.(*engine.Task)
 		if !ok {
@@ -358,7 +358,7 @@ func (d *Desk) giveLocal(leases []queue.Lease, from int) []queue.Lease {
 			continue
 		}
 		d.count(a, -1)
-		a.state, a.lease = local, l
+		a.state, a.lease, a.since = local, l, now
 		kept = append(kept, l)
 	}
 	return kept
@@ -387,9 +387,6 @@ func (d *Desk) Limit(name string, l queue.Limits) { d.queue.Limit(name, l) }
 
 // Demand is what a queue with limits has out and waiting; see queue.Memory.
 func (d *Desk) Demand(name string) (out, waiting int) { return d.queue.Demand(name) }
-
-// Standings are how its queues are.
-func (d *Desk) Standings() []queue.Standing { return d.queue.Standings() }
 
 // Len is how many steps wait.
 func (d *Desk) Len() int { return d.queue.Len() }

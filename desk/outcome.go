@@ -153,7 +153,7 @@ func (d *Desk) expect(t *engine.Task, begun bool, name string) {
 	}
 	a := &attempt{id: k, task: t, state: expected, since: d.o.Now(), begun: begun, worker: name, given: true, claimed: begun}
 	if begun { // it counts towards the limits of its queue here, as it did there
-		a.lease = d.queue.Hold(t.Queue)
+		a.lease = d.queue.Hold(t.Queue, t)
 	}
 	d.attempts[k], d.byRun[flight{t.Run, t.Idx, t.Epoch}] = a, a
 	for _, s := range d.sessions {

@@ -409,7 +409,7 @@ func (d *Desk) pushAgain(a *attempt) {
 	a.state, a.since = waiting, d.o.Now()
 	d.count(a, 1)
 	t := a.task
-	m := queue.Message{Run: t.Run, Idx: t.Idx, Epoch: t.Epoch, Priority: t.Priority, Queue: t.Queue, Away: !d.isLocal(t), Body: t}
+	m := queue.Message{Run: t.Run, Idx: t.Idx, Epoch: t.Epoch, Priority: t.Priority, Queue: t.Queue, Away: !d.isLocal(t), Since: uint32(a.since.Unix()), Body: t}
 	if err := d.queue.Push(context.Background(), []queue.Message{m}); err == nil {
 		d.wakeSessions(0, nil)
 		d.wakeOffers()

@@ -9,6 +9,7 @@ import (
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/desk/wire"
 	"github.com/stepwell/stepwell/engine"
+	"github.com/stepwell/stepwell/queue"
 )
 
 // Worker describes a worker that has joined.
@@ -46,6 +47,41 @@ func (d *Desk) Drain(name string) error {
 	s.draining = true
 	s.ring()
 	return nil
+}
+
+// Standings are how its queues are, and who holds the places of those with a limit. Look.Waits is the desk's own.
+func (d *Desk) Standings(look queue.Look) []queue.Standing {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	look.Waits = func(m *queue.Message) bool {
+		a := d.byRun[flight{m.Run, m.Idx, m.Epoch}]
+		return a != nil && a.state == waiting
+	}
+	out := d.queue.Standings(look)
+	for i := range out {
+		for k := range out[i].Holders {
+			h := &out[i].Holders[k]
+			t, ok := h.Body.(*engine.Task)
+			if !ok {
+				continue
+			}
+			a := d.byRun[flight{t.Run, t.Idx, t.Epoch}]
+			if a == nil || a.lease.Token != h.Token {
+				continue
+			}
+			switch h.Since = a.since; a.state {
+			case local:
+				h.Worker = d.o.Node
+			case held:
+				h.Worker = a.holder.name
+			case offered:
+				h.List = d.o.Lists.Name(a.place.queue)
+			case expected:
+				h.Worker = a.worker
+			}
+		}
+	}
+	return out
 }
 
 // Unserved are the steps of an execution, by key, that wait for an action which neither the local pool nor any worker that

@@ -9,6 +9,15 @@ import (
 	"github.com/stepwell/stepwell/plan"
 )
 
+// QueuedAt is when the present attempt of a step was queued, in µs; 0: there is no such step, or it never was.
+func (r *Run) QueuedAt(idx int32) int64 {
+	p, ok := r.find(idx)
+	if !ok {
+		return 0
+	}
+	return p.node().queued
+}
+
 // whyStep explains a step's state, the most telling reason first.
 func (r *Run) whyStep(p place) []Reason {
 	var out []Reason

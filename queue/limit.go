@@ -16,6 +16,12 @@ type lane struct {
 	filled time.Time
 }
 
+// given is what is known of a lease that is out.
+type given struct {
+	of   *lane
+	body any // of its message
+}
+
 // Limit sets a queue's limits, or changes them. Messages of other queues go to DefaultQueue, which has no limits
 // until set. A burst is given with the first limits of a queue only: this process's part of limits that several share may be set every
 // second.
@@ -25,7 +31,7 @@ func (q *Memory) Limit(name string, l Limits) {
 	defer q.mu.Unlock()
 	if len(q.lanes) == 0 {
 		q.lanes, q.byName = []*lane{&q.main}, map[string]*lane{DefaultQueue: &q.main}
-		q.out = map[uint64]*lane{}
+		q.out = map[uint64]given{}
 	}
 	n := q.byName[name]
 	if n == nil {
@@ -82,17 +88,18 @@ func (q *Memory) choose() *lane {
 // full reports whether as many leases are out as may be.
 func (n *lane) full() bool { return n.limits.Concurrency != 0 && n.out >= n.limits.Concurrency }
 
-// Hold is a lease of a queue for a message that was given out before this queue was there. Its limits do not refuse it.
-func (q *Memory) Hold(name string) Lease {
+// Hold is a lease of a queue for a message that was given out before this queue was there, with its body. Its limits do not
+// refuse it.
+func (q *Memory) Hold(name string, body any) Lease {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.token++
 	if q.out != nil {
 		n := q.lane(name)
-		q.out[q.token] = n
+		q.out[q.token] = given{n, body}
 		n.out++
 	}
-	return Lease{Message: Message{Queue: name}, Token: q.token}
+	return Lease{Message: Message{Queue: name, Body: body}, Token: q.token}
 }
 
 // Demand is how many leases of a queue that has limits are out, and how many messages wait in it.
@@ -121,8 +128,8 @@ func (n *lane) fill(now time.Time) {
 }
 
 // spend books a lease.
-func (q *Memory) spend(n *lane, token uint64) {
-	q.out[token] = n
+func (q *Memory) spend(n *lane, l *Lease) {
+	q.out[l.Token] = given{n, l.Body}
 	n.out++
 	if n.limits.Rate > 0 {
 		n.tokens--
@@ -131,7 +138,7 @@ func (q *Memory) spend(n *lane, token uint64) {
 
 // endLease ends a lease, and gives the queue that it was of; nil if it has ended already.
 func (q *Memory) endLease(token uint64) *lane {
-	n := q.out[token]
+	n := q.out[token].of
 	if n != nil {
 		delete(q.out, token)
 		n.out--

@@ -14,7 +14,7 @@ type Memory struct {
 	main    lane    // of all queues without limits of their own
 	lanes   []*lane // main and those with limits; empty while there are no limits at all
 	byName  map[string]*lane
-	out     map[uint64]*lane // the queue of each lease; nil while there are no limits at all
+	out     map[uint64]given // by the tokens of leases; nil while there are no limits at all
 	turn    int              // of lanes
 	alarm   *time.Timer
 	waiting []chan Lease
@@ -179,7 +179,7 @@ func (q *Memory) next() (Lease, bool) {
 	q.token++
 	l := Lease{Message: n.pop(), Token: q.token}
 	if q.out != nil {
-		q.spend(n, l.Token)
+		q.spend(n, &l)
 	}
 	return l, true
 }

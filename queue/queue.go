@@ -18,6 +18,7 @@ type Message struct {
 	Priority int    // higher first
 	Queue    string // its limits apply; one without limits, such as "", is DefaultQueue
 	Away     bool   // Memory gives it to Take alone: who pulls cannot deal with it
+	Since    uint32 // when it began to wait, for people: seconds since 1970; 0: nobody says
 	// Body is the task itself. A Queue is within the process and returns it as pushed; a distributor to other
 	// processes keeps the tasks and sends the needed parts.
 	Body any

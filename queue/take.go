@@ -24,7 +24,7 @@ func (q *Memory) Take(into []Lease, most int, ok func(*Message) bool) []Lease {
 			q.size--
 		}
 		if q.out != nil {
-			q.spend(n, l.Token)
+			q.spend(n, &l)
 		}
 		into = append(into, l)
 	}

@@ -3,6 +3,7 @@ package view
 import (
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/stepwell/stepwell/api"
 )
@@ -22,9 +23,16 @@ func WriteQueue(w io.Writer, q *api.Queue) error {
 		if one.Rate > 0 {
 			limit = join(limit, fmt.Sprintf("%g a second", one.Rate))
 		}
-		rows = append(rows, map[string]any{"name": one.Name, "waiting": one.Waiting, "running": one.Running, "limit": limit, "why": lastReason(one.Reasons)})
+		oldest := ""
+		if one.Oldest != nil {
+			oldest = stamp(one.Oldest.Since)
+		}
+		rows = append(rows, map[string]any{"oldest": oldest, "name": one.Name, "waiting": one.Waiting, "running": one.Running, "limit": limit, "why": lastReason(one.Reasons)})
 	}
-	if err := WriteTable(w, []Column{{"QUEUE", "name"}, {"WAITING", "waiting"}, {"RUNNING", "running"}, {"LIMIT", "limit"}, {"WHY", "why"}}, rows); err != nil {
+	if err := WriteTable(w, []Column{{"QUEUE", "name"}, {"WAITING", "waiting"}, {"OLDEST", "oldest"}, {"RUNNING", "running"}, {"LIMIT", "limit"}, {"WHY", "why"}}, rows); err != nil {
+		return err
+	}
+	if err := writeHolders(w, q.Queues); err != nil {
 		return err
 	}
 	if q.Waiting == 0 {
@@ -37,9 +45,42 @@ func WriteQueue(w io.Writer, q *api.Queue) error {
 	rows = rows[:0]
 	for i := range q.Executions {
 		x := &q.Executions[i]
-		rows = append(rows, map[string]any{"id": x.ID, "pipeline": x.Pipeline, "created": x.Created, "priority": x.Priority, "why": lastReason(x.Reasons)})
+		rows = append(rows, map[string]any{"id": x.ID, "pipeline": x.Pipeline, "created": stamp(&x.Created), "priority": x.Priority, "why": lastReason(x.Reasons)})
 	}
 	return WriteTable(w, []Column{{"EXECUTION", "id"}, {"PIPELINE", "pipeline"}, {"CREATED", "created"}, {"PRIORITY", "priority"}, {"WHY", "why"}}, rows)
+}
+
+// writeHolders writes which steps take the places of queues.
+func writeHolders(w io.Writer, queues []api.StepQueue) error {
+	var rows []map[string]any
+	for i := range queues {
+		q := &queues[i]
+		for _, h := range q.Holders {
+			where := h.Worker
+			if h.List != "" {
+				where = "in the list " + h.List
+			}
+			rows = append(rows, map[string]any{"queue": q.Name, "id": h.ID, "step": h.Step, "since": stamp(h.Since), "where": where})
+		}
+		if more := q.Running - len(q.Holders); more > 0 && len(q.Holders) > 0 {
+			rows = append(rows, map[string]any{"queue": q.Name, "id": fmt.Sprintf("and %d more", more)})
+		}
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	if _, err := fmt.Fprintln(w, "\nThey take the places of queues with a limit:"); err != nil {
+		return err
+	}
+	return WriteTable(w, []Column{{"QUEUE", "queue"}, {"EXECUTION", "id"}, {"STEP", "step"}, {"SINCE", "since"}, {"WORKER", "where"}}, rows)
+}
+
+// stamp is a time for a cell.
+func stamp(t *api.Time) string {
+	if t == nil {
+		return ""
+	}
+	return t.Format(time.RFC3339Nano)
 }
 
 func howMany(n int) string {

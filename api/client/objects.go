@@ -131,8 +131,8 @@ func (c *Client) Keys() KeyObjects { return KeyObjects{c, at("keys")} }
 func (c *Client) Secrets() SecretObjects { return SecretObjects{c, at("secrets")} }
 
 // Queue shows what waits, and why: at most so many executions.
-func (c *Client) Queue(ctx context.Context, limit int) (*api.Queue, error) {
-	return get[api.Queue](ctx, c, at("queue"), queryOf(api.ShowQueue{Limit: limit}))
+func (c *Client) Queue(ctx context.Context, limit, holders int) (*api.Queue, error) {
+	return get[api.Queue](ctx, c, at("queue"), queryOf(api.ShowQueue{Limit: limit, Holders: holders}))
 }
 
 // Workers lists those that run steps.
