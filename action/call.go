@@ -67,6 +67,9 @@ type Counts struct {
 	// Busy is how long it worked, without waiting for the steps around it, in milliseconds; of a step that several
 	// goroutines run, their mean. 0: it has not been looked at yet.
 	Busy int64 `json:"busy_ms,omitempty"`
+	// Room is how many items may wait in front of it, as long as none becomes several on its way; 0: nobody says. It is told
+	// while items flow, and is no part of what has become of them.
+	Room int64 `json:"items_room,omitempty"`
 }
 
 // Members is the result of a handler whose step stands for several: the steps of a stream's segment, which

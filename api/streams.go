@@ -44,8 +44,10 @@ type StreamModule struct {
 	InRate   *float64 `json:"in_per_second,omitempty" doc:"Of the last seconds; after the end, of its whole run."`
 	OutRate  *float64 `json:"out_per_second,omitempty"`
 	Buffered *int64   `json:"buffered,omitempty" doc:"Items that the step before has passed on and that it has not taken yet, while it runs. Missing behind several steps."`
+	Capacity *int64   `json:"buffer_capacity,omitempty" doc:"How many may wait so, beside buffered: when as many do, the step before waits. More can be where that one makes several items of one. Missing as buffered is, and where items pass from step to step without a buffer."`
 	Working  *float64 `json:"working,omitempty" doc:"The share of its time in which it worked, 0 to 1, without waiting for the modules around it: of the last seconds, after the end of its whole run. Modules that run on several items at once share it."`
 
+	room     int64
 	together string // first step of the modules that take turns at the same items
 	parallel bool
 	ended    bool
@@ -134,6 +136,7 @@ func (f *fields) moduleOf(x *store.Execution, row *store.Step, about *field.Abou
 	if flow, ok := flows[row.Idx]; ok && !row.Status.Terminal() {
 		m.Items = &Items{In: flow.In, Out: flow.Out, Failed: flow.Failed, Dropped: flow.Dropped, Skipped: flow.Skipped}
 		m.Total, m.InRate, m.OutRate, m.Working = flow.Total, &flow.InRate, &flow.OutRate, &flow.Working
+		m.room = flow.Room
 		return m
 	}
 	counts := row.Items()
@@ -211,6 +214,10 @@ func (s *ItemStream) buffers() {
 		if m.Status == "running" && m.Items != nil && from.Items != nil {
 			waiting := max(from.Items.Out-m.Items.In, 0)
 			m.Buffered = &waiting
+			if m.room > 0 {
+				room := m.room
+				m.Capacity = &room
+			}
 		}
 	}
 }

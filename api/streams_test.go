@@ -137,6 +137,9 @@ steps:
 	if odd := s.Modules[1]; odd.Status != "running" || odd.Items.Failed != 1 || odd.Buffered == nil || *odd.Buffered != 0 || *odd.Working > 0.5 {
 		t.Errorf("odd: %+v %+v", odd, odd.Items)
 	}
+	if odd, write := s.Modules[1], s.Modules[2]; odd.Capacity != nil || write.Buffered == nil || write.Capacity == nil || *write.Capacity < 3*256 || *write.Capacity%256 != 0 {
+		t.Errorf("buffers: odd, in one stage with read, holds %v; write %v of %v", odd.Capacity, write.Buffered, write.Capacity)
+	}
 	for {
 		all, err := c.StreamFailures(ctx, api.ListStreamFailures{ExecutionPath: of})
 		good(t, err)

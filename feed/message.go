@@ -73,6 +73,7 @@ type Items struct {
 	Skipped int64 `json:"skipped,omitempty"`
 	Total   int64 `json:"total,omitempty"`   // how many there will be, if that is known
 	Busy    int64 `json:"busy_ms,omitempty"` // how long it worked, without waiting for the steps around it
+	Room    int64 `json:"room,omitempty"`    // how many may wait in front of it, if that is known
 }
 
 // CompleteData is the data of a complete message.

@@ -35,12 +35,34 @@ func (s *segment) build() []stage {
 			stages = append(stages, stage{n, d.run})
 		}
 	}
+	s.measureRooms(flows)
 	for n, f := range flows {
 		if n.counts.lanes = 1; f.many {
 			n.counts.lanes = int32(s.settings.Workers)
 		}
 	}
 	return stages
+}
+
+// measureRooms says how many items each stage lets wait in front of it: the batches of its inbox, one in the hands of each goroutine that
+// passes them on there, and one that several goroutines behind are about to share.
+func (s *segment) measureRooms(flows map[*node]*flow) {
+	for _, n := range s.graph.nodes {
+		if len(n.inputs) != 1 || n.role() == spec.Source || !n.works() {
+			continue
+		}
+		before, batches := flows[n.inputs[0]], buffered+1
+		if before == nil || before == flows[n] {
+			continue // no buffer is between steps of one stage
+		}
+		if before.many && !s.settings.Ordered {
+			batches += s.settings.Workers - 1
+		}
+		if f := flows[n]; f != nil && f.many && s.settings.Workers > 1 {
+			batches++
+		}
+		n.counts.room.Store(int64(batches) * int64(s.settings.Batch))
+	}
 }
 
 // fused gives the stage in which a parallel modifier can come behind the one before it.

@@ -13,6 +13,7 @@ type counts struct {
 	in, out, failed, dropped, skipped atomic.Int64
 	made                              atomic.Int64 // by a source, before any check
 	total                             atomic.Int64 // that a source expects
+	room                              atomic.Int64 // for items that wait in front of it
 	load
 }
 
@@ -118,6 +119,7 @@ func (s *segment) watch(ctx context.Context) {
 func (s *segment) reportCounts(told []action.Counts, busy bool) {
 	for i, n := range s.graph.nodes {
 		now := n.tally()
+		now.Room = n.counts.room.Load()
 		before := told[i]
 		if !busy {
 			before.Busy = now.Busy

@@ -23,7 +23,7 @@ func WriteStreams(w io.Writer, l *api.StreamList) error {
 		for n := range s.Modules {
 			rows[n] = moduleCells(&s.Modules[n])
 		}
-		if err := writeRows(w, []string{"STEP", "MODULE", "STATUS", "IN", "OUT", "FAILED", "DROPPED", "IN/S", "AT WORK"}, rows); err != nil {
+		if err := writeRows(w, []string{"STEP", "MODULE", "STATUS", "IN", "OUT", "FAILED", "DROPPED", "IN/S", "AT WORK", "WAITING"}, rows); err != nil {
 			return err
 		}
 		if s.Bottleneck != nil {
@@ -40,7 +40,7 @@ func WriteStreams(w io.Writer, l *api.StreamList) error {
 }
 
 func moduleCells(m *api.StreamModule) []string {
-	cells := []string{m.Step, m.Module, m.Status, "", "", "", "", "", ""}
+	cells := []string{m.Step, m.Module, m.Status, "", "", "", "", "", "", ""}
 	if m.Items != nil {
 		for i, n := range []int64{m.Items.In, m.Items.Out, m.Items.Failed, m.Items.Dropped} {
 			cells[3+i] = fmt.Sprint(n)
@@ -51,6 +51,11 @@ func moduleCells(m *api.StreamModule) []string {
 	}
 	if m.Working != nil {
 		cells[8] = fmt.Sprintf("%.0f %%", *m.Working*100)
+	}
+	if m.Buffered != nil {
+		if cells[9] = fmt.Sprint(*m.Buffered); m.Capacity != nil {
+			cells[9] += fmt.Sprintf(" of %d", *m.Capacity)
+		}
 	}
 	return cells
 }

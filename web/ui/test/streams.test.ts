@@ -25,6 +25,7 @@ test("a stream: its modules with items and rates, and what failed by module and 
   await expect.poll(() => o.page.getByRole("article", { name: /^odd/ }).innerText()).toMatch(/from read[\s\S]*dropped\s*150/)
   const failures = o.page.getByRole("region", { name: "Failures" })
   await failures.getByRole("heading", { name: "Failures (3)" }).waitFor()
+  await failures.getByText(/counts failures: each step at which an item failed.*The map counts items with a bbox, each once/).waitFor()
   await o.accessible("streams")
   await failures.getByRole("button", { expanded: false }).click()
   await failures.getByText(/in\.ndjson:100/).first().waitFor()

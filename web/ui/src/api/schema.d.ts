@@ -3197,6 +3197,8 @@ export interface components {
             /** Format: int64 */
             items_out: number;
             /** Format: int64 */
+            items_room?: number;
+            /** Format: int64 */
             items_skipped: number;
         };
         Decision: {
@@ -4468,6 +4470,8 @@ export interface components {
             /** Format: int64 */
             items_out: number;
             /** Format: int64 */
+            items_room?: number;
+            /** Format: int64 */
             items_skipped: number;
             /** Format: int64 */
             items_total?: number;
@@ -5368,6 +5372,19 @@ export interface components {
              */
             waiting: number;
         };
+        QueueStep: {
+            execution_id: string;
+            /** @description The list in Redis that it is in: it takes its place there too. */
+            list?: string;
+            /**
+             * Format: date-time
+             * @description Since when it waits, to the second; or has its place, which begins anew when another server takes its execution over.
+             */
+            since?: string;
+            step_id: string;
+            /** @description The worker that has it. */
+            worker_id?: string;
+        };
         Readiness: {
             ready: boolean;
             reason?: string;
@@ -5705,7 +5722,11 @@ export interface components {
              * @description How many may run at once, by this server's part of the limit; below 0: none. Missing: any number.
              */
             concurrency?: number;
+            /** @description The steps that take the places of a queue with concurrency, on this server: who has one the longest first, up to the parameter holders. running says how many there are. Missing in /stream. */
+            holders?: components["schemas"]["QueueStep"][] | null;
             name: string;
+            /** @description The step that has waited the longest on this server; missing when none waits, and in /stream. In each execution it is the next one that counts. */
+            oldest?: components["schemas"]["QueueStep"];
             /**
              * Format: double
              * @description How many are given per second.
@@ -5776,6 +5797,11 @@ export interface components {
             streams: components["schemas"]["ItemStream"][];
         };
         StreamModule: {
+            /**
+             * Format: int64
+             * @description How many may wait so, beside buffered: when as many do, the step before waits. More can be where that one makes several items of one. Missing as buffered is, and where items pass from step to step without a buffer.
+             */
+            buffer_capacity?: number;
             /**
              * Format: int64
              * @description Items that the step before has passed on and that it has not taken yet, while it runs. Missing behind several steps.
@@ -10128,6 +10154,8 @@ export interface operations {
     queue: {
         parameters: {
             query?: {
+                /** @description Of the steps that take the places of a queue, for each. */
+                holders?: number;
                 /** @description Of executions. */
                 limit?: number;
             };

@@ -10,7 +10,7 @@ import { ProblemBox } from "../../parts/Problem"
 import { StateWord } from "../../parts/State"
 import { ended } from "../../states"
 import { AgainDialog } from "./Actions"
-import { columnsOf, rate } from "./flow"
+import { columnsOf, counted, rate } from "./flow"
 import { usePage } from "./page"
 import "./streams.css"
 
@@ -75,9 +75,15 @@ function Box({ of: m, limits }: { of: Module; limits: boolean }) {
           {m.items.failed > 0 && <Fact name="failed" value={formatCount(m.items.failed)} bad />}
           {m.items.dropped > 0 && <Fact name="dropped" value={formatCount(m.items.dropped)} />}
           {m.items.skipped > 0 && <Fact name="done before" value={formatCount(m.items.skipped)} />}
-          {m.buffered !== undefined && <Fact name="waiting" value={formatCount(m.buffered)} />}
+          {m.buffered !== undefined && <Fact name="waiting" value={formatCount(m.buffered)} more={m.buffer_capacity ? `of ${formatCount(m.buffer_capacity)}` : undefined} />}
         </dl>
       ) : <span className="quiet">no items yet</span>}
+      {m.buffered !== undefined && m.buffer_capacity && (
+        <div className="row">
+          <div className="bar" role="img" aria-label={`its buffer is filled to ${fill(m.buffered, m.buffer_capacity)} %`}><i style={{ width: `${fill(m.buffered, m.buffer_capacity)}%`, background: "var(--warn)" }} /></div>
+          <span className="quiet">{fill(m.buffered, m.buffer_capacity)} % of its buffer</span>
+        </div>
+      )}
       {m.working !== undefined && (
         <div className="row">
           <div className="bar" role="img" aria-label={`at work ${Math.round(m.working * 100)} % of the time`}><i style={{ width: `${m.working * 100}%`, background: "var(--accent)" }} /></div>
@@ -87,6 +93,8 @@ function Box({ of: m, limits }: { of: Module; limits: boolean }) {
     </article>
   )
 }
+
+const fill = (waiting: number, room: number) => Math.min(100, Math.round((100 * waiting) / room))
 
 function Fact({ name, value, more, bad }: { name: string; value: string; more?: string; bad?: boolean }) {
   return <div><dt>{name}</dt><dd className={bad ? "bad" : undefined}>{value}{more ? <span className="quiet"> {more}</span> : null}</dd></div>
@@ -104,6 +112,7 @@ function Failures() {
   return (
     <section aria-label="Failures">
       <h2>Failures{whole ? ` (${formatCount(whole.failures)})` : ""}</h2>
+      {Boolean(whole?.failures) && <p className="quiet">{counted.streams} {counted.map}</p>}
       {whole && !whole.complete && <p className="note">There are more failures than are read here. The failure report of the pipeline has all of them.</p>}
       <Loaded of={list.first} lines={3}>{() => (list.rows!.length === 0 ? <p className="empty">No failure of an item is collected on this server.</p> : (
         <div className="scroll">

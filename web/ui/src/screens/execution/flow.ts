@@ -12,6 +12,12 @@ export function columnsOf<M extends { step_id: string; inputs: string[] }>(modul
   return columns
 }
 
+/** counted says what the numbers of failures count, in the same words wherever they stand. */
+export const counted = {
+  streams: "The tab streams counts failures: each step at which an item failed, so an item that failed in two branches counts twice, and items without a bbox count too.",
+  map: "The map counts items with a bbox, each once: it is failed if it failed in any branch.",
+}
+
 /** rate writes items a second. */
 export function rate(n: number | undefined): string | undefined {
   if (n === undefined || !Number.isFinite(n)) return undefined

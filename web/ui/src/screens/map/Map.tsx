@@ -13,6 +13,7 @@ import { StateMark } from "../../parts/State"
 import { Ago } from "../../parts/Time"
 import { ended } from "../../states"
 import { useSearchParams } from "../../url"
+import { counted } from "../execution/flow"
 import { follow } from "../execution/follow"
 import { Choose } from "./Choose"
 import { ItemRow } from "./Item"
@@ -72,7 +73,7 @@ function Page({ id }: { id: string }) {
       <header>
         <h1><Link href="/map">Map</Link>{execution.data && <> / <Link href={`/executions/${id}/streams`}>{execution.data.pipeline || "(no name)"}</Link></>}</h1>
         {execution.data && <span className="quiet"><Ago time={execution.data.started_at ?? execution.data.created_at} /></span>}
-        {prints.data && <span className="row"><StateMark state="completed" /> {formatCount(prints.data.n - failed)} done <StateMark state="failed" /> {formatCount(failed)} failed <span className="quiet" title="The tab streams counts every failure, also of items without a bbox and of repeated attempts.">of items with a <code>bbox</code></span></span>}
+        {prints.data && <span className="row"><StateMark state="completed" /> {formatCount(prints.data.n - failed)} done <StateMark state="failed" /> {formatCount(failed)} failed <span className="quiet" title={`${counted.map} ${counted.streams}`}>of items with a <code>bbox</code></span></span>}
         <span className="grow" />
         <Button aria-pressed={choosing} onClick={() => choose(!choosing)}>Draw a box</Button>
         <PickField label="Projection" value={kind} onChange={(projection) => set({ projection, z: undefined })} choices={[["equal", "Equal area"], ["mercator", "Mercator"]]} />

@@ -1,4 +1,4 @@
-import { useEffect, useRef, useState } from "react"
+import { Fragment, useEffect, useRef, useState } from "react"
 import { Link, useLocation } from "wouter"
 import { api, data, useAsk, type Schemas } from "../../api/client"
 import { watch } from "../../api/live"
@@ -8,6 +8,7 @@ import { Rows, type Column } from "../../parts/Rows"
 import { Ago } from "../../parts/Time"
 import { Linked } from "../execution/Linked"
 import { depths, type Depths } from "./depth"
+import { Holders, StepLink } from "./Holders"
 import "./queue.css"
 
 type Held = Schemas["HeldExecution"]
@@ -25,6 +26,7 @@ export function Waiting() {
   const [, navigate] = useLocation()
   const all = useAsk(["queues"], (signal) => data(api.GET("/api/v1/queue", { params: { query: { limit: 200 } }, signal })))
   const lines = useDepths(all.data?.queues)
+  const [open, setOpen] = useState("") // the queue whose holders are shown
   return (
     <Loaded of={all} lines={6}>
       {({ queues, executions, waiting }) => (
@@ -33,17 +35,19 @@ export function Waiting() {
             <header><h2 id="queues">Steps that wait for a worker</h2></header>
             <div className="scroll" role="group" aria-label="Queues" tabIndex={0}>
               <table className="table queues">
-                <thead><tr><th>Queue</th><th>Waiting</th><th>Running</th><th>Limits</th><th>Here, since you look</th><th>Why</th></tr></thead>
+                <thead><tr><th>Queue</th><th>Waiting</th><th>Oldest</th><th>Running</th><th>Limits</th><th>Here, since you look</th><th>Why</th></tr></thead>
                 <tbody>
                   {queues.map((q) => (
-                    <tr key={q.name}>
+                    <Fragment key={q.name}><tr>
                       <td><strong>{q.name}</strong></td>
                       <td>{formatCount(q.waiting)}</td>
-                      <td>{formatCount(q.running)}</td>
+                      <td>{q.oldest ? <StepLink of={q.oldest} text={<Ago time={q.oldest.since} />} name={`${q.oldest.step_id} waits the longest`} /> : <span className="quiet">–</span>}</td>
+                      <td>{q.holders?.length ? <button type="button" className="button" data-kind="bare" aria-expanded={open === q.name} aria-label={`${formatCount(q.running)} running in ${q.name}: who`} onClick={() => setOpen(open === q.name ? "" : q.name)}>{open === q.name ? "▾" : "▸"} {formatCount(q.running)}</button> : formatCount(q.running)}</td>
                       <td>{limits(q)}</td>
                       <td><Depth of={lines[q.name]} name={q.name} /></td>
                       <td>{q.reasons.map((r) => r.message).join("; ") || <span className="quiet">nothing waits</span>}</td>
                     </tr>
+                    {open === q.name && (q.holders?.length ?? 0) > 0 && <tr><td colSpan={7}><Holders of={q} /></td></tr>}</Fragment>
                   ))}
                 </tbody>
               </table>
