@@ -51,6 +51,7 @@ type book struct {
 	begun   []begun // in order
 	once    map[string]bool
 	broken  map[string]string // what breaks a rule, by rule; the first time
+	blank   []*page
 }
 
 // page is one execution.
@@ -84,7 +85,37 @@ type (
 )
 
 func newBook(rs *records) *book {
+	if b, ok := rs.books.Get().(*book); ok {
+		return b
+	}
 	return &book{records: rs, pages: map[int64]*page{}, ids: map[string]bool{}, signals: map[string]int{}, once: map[string]bool{}, broken: map[string]string{}}
+}
+
+// done gives the memory of a book to the next one. What breaks a rule stays with its reader.
+func (b *book) done() {
+	for _, p := range b.pages {
+		p.reset()
+		b.blank = append(b.blank, p)
+	}
+	clear(b.pages)
+	clear(b.ids)
+	clear(b.signals)
+	clear(b.once)
+	b.boots, b.begun, b.broken = 0, b.begun[:0], map[string]string{}
+	b.records.books.Put(b)
+}
+
+// reset makes a page blank.
+func (p *page) reset() {
+	clear(p.times)
+	clear(p.credit)
+	clear(p.epochs)
+	clear(p.ends)
+	clear(p.running)
+	clear(p.started)
+	clear(p.memos)
+	clear(p.status)
+	p.version, p.terminal, p.boot = 0, false, 0
 }
 
 func (b *book) breaks(rule, format string, args ...any) {
@@ -95,6 +126,10 @@ func (b *book) breaks(rule, format string, args ...any) {
 
 func (b *book) page(run int64) *page {
 	p := b.pages[run]
+	if n := len(b.blank); p == nil && n > 0 {
+		p, b.blank = b.blank[n-1], b.blank[:n-1]
+		b.pages[run] = p
+	}
 	if p == nil {
 		p = &page{times: map[int64]bool{}, credit: map[int32]int{}, epochs: map[int32][]uint32{}, ends: map[attempt]int{}, running: map[attempt]bool{},
 			started: map[int32][]uint32{}, memos: map[memo]string{}, status: map[int32]stepwell.StepStatus{}}
@@ -225,6 +260,7 @@ func readRecord(raw []byte) *record {
 type records struct {
 	mu    sync.RWMutex
 	known map[string]*record
+	books sync.Pool // memory of books
 }
 
 // maxRecords bounds what is remembered.

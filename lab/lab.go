@@ -341,6 +341,7 @@ func (x *experiment) run(ctx context.Context, r *scenario.Runner, s schedule) (v
 	}
 	defer done()
 	b := newBook(&x.records)
+	defer b.done()
 	var after []sim.Passage
 	got, err := r.Play(ctx, x.t, scenario.How{Seed: s.seed, Trace: b.trace, Calm: x.calm, Store: store, Fault: func(p sim.Passage) sim.Fate {
 		if b.boots > 1 && len(after) < maxSecond {

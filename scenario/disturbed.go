@@ -70,8 +70,9 @@ type callOf struct {
 	number int
 }
 
-func newDisturbed() disturbed {
-	return disturbed{numbers: map[attemptOf]int{}, keysOf: map[int32]string{}, dropped: map[string]int{}, due: map[callOf]time.Time{}, sent: map[*planned]store.Signal{},
+// newDisturbed has room for so many calls.
+func newDisturbed(n int) disturbed {
+	return disturbed{numbers: make(map[attemptOf]int, n), keysOf: make(map[int32]string, n), dropped: map[string]int{}, due: make(map[callOf]time.Time, n), sent: map[*planned]store.Signal{},
 		asked: map[*planned]int{}, pending: map[*planned]time.Time{}}
 }
 

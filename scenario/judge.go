@@ -119,17 +119,23 @@ func (r *run) operands(a assertion, scope expr.Vars) string {
 // readSteps reads all steps.
 func (r *run) readSteps(ctx context.Context) error {
 	for from := int32(0); ; {
-		page, err := r.world.Store.Steps(ctx, r.x.No, store.StepFilter{From: from, Limit: 10_000})
-		if err != nil || len(page) == 0 {
+		page, err := r.world.Store.Steps(ctx, r.x.No, store.StepFilter{From: from, Limit: stepsPage})
+		if err != nil {
 			return err
 		}
 		for i := range page {
 			r.steps[page[i].Key] = &page[i]
 			r.keys = append(r.keys, page[i].Key)
 		}
+		if len(page) < stepsPage {
+			return nil
+		}
 		from = page[len(page)-1].Idx + 1
 	}
 }
+
+// stepsPage is how many steps are read at once.
+const stepsPage = 10_000
 
 // outputs are a step's outputs, opened.
 func (r *run) outputs(raw []byte) (any, error) {

@@ -147,7 +147,7 @@ func (w *World) pass(point Point, key string) (Fate, error) {
 }
 
 // passages count what has passed with a key, by the place of the point in Fates.
-type passages [14]int
+type passages [14]int32
 
 // count counts a passage.
 func (w *World) count(point Point, key string) int {
@@ -158,7 +158,7 @@ func (w *World) count(point Point, key string) int {
 	}
 	i := slices.IndexFunc(Fates, func(at FatesOf) bool { return at.Point == point })
 	p[i]++
-	return p[i]
+	return int(p[i])
 }
 
 // Over ends the faults: whoever looks at what the executions have left passes no point.

@@ -87,7 +87,7 @@ func (w *World) start(ctx context.Context, t *engine.Task) error {
 		return w.call(ctx, f, p)
 	}
 	f.out = *out
-	f.remote = w.runner.Remote(ctx, p)
+	f.remote = w.runner.Remote(context.WithoutCancel(ctx), p) // turn looks at ctx: thousands of attempts need not be known to it
 	if t.Step.Policy.NotIdempotent || f.out.Lost {
 		if taken, err := w.claim(ctx, f); !taken || err != nil {
 			f.remote.Close()

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode/utf8"
 	"unsafe"
 
@@ -156,6 +157,9 @@ type SpawnedStep struct {
 	Created   int64  // µs
 }
 
+// batches are memory for Reports.
+var batches = sync.Pool{New: func() any { return new(engine.Batch) }}
+
 // Reports returns the rarer events of the log that later reads need: attempts seen running and spawned steps. A commit
 // without them costs two searches of its log.
 func (c *Commit) Reports() (seen []engine.Attempt, spawned []SpawnedStep, err error) {
@@ -163,8 +167,12 @@ func (c *Commit) Reports() (seen []engine.Attempt, spawned []SpawnedStep, err er
 	if !spawns && !running {
 		return nil, nil, nil
 	}
-	b, err := engine.DecodeBatch(c.Version, c.Log)
-	if err != nil {
+	b := batches.Get().(*engine.Batch)
+	defer func() {
+		clear(b.Events) // they may refer to much
+		batches.Put(b)
+	}()
+	if err := b.Decode(c.Version, c.Log); err != nil {
 		return nil, nil, err
 	}
 	for i := range b.Events {

@@ -56,8 +56,11 @@ func (s *Store) Steps(_ context.Context, execution int64, f store.StepFilter) (o
 	}
 	indexes = slices.AppendSeq(slices.AppendSeq(indexes, maps.Keys(x.steps)), maps.Keys(waits))
 	slices.Sort(indexes)
-	limit := store.Limit(f.Limit, 1000, 10_000)
-	for _, idx := range slices.Compact(indexes) {
+	limit, indexes := store.Limit(f.Limit, 1000, 10_000), slices.Compact(indexes)
+	if len(f.Statuses) == 0 && f.Key == "" {
+		out = make([]store.Step, 0, min(limit, len(indexes)))
+	}
+	for _, idx := range indexes {
 		if len(out) == limit {
 			break
 		}
