@@ -3,7 +3,6 @@ package expr
 import (
 	"bytes"
 	"encoding/json"
-	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -158,7 +157,13 @@ func (w *jsonWriter) list(v []any, depth int) {
 
 func (w *jsonWriter) mapping(v map[string]any, depth int) {
 	w.out = append(w.out, '{')
-	for i, k := range slices.Sorted(maps.Keys(v)) {
+	var few [8]string // on the stack
+	keys := few[:0]
+	for k := range v {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	for i, k := range keys {
 		if i > 0 {
 			w.out = append(w.out, ',')
 		}
