@@ -57,8 +57,11 @@ other work on the machine slows both; -o markdown gives the medians as a table.`
 		Args:      arguments(1, 1, "WORKLOAD"),
 		ValidArgs: bench.Workloads(),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if args[0] == "tests" || args[0] == "replay" { // as test, lab and backtest do
-				p.moreGarbage()
+			switch args[0] {
+			case "tests": // as test and lab
+				p.moreGarbage(worldGarbage)
+			case "replay": // as backtest
+				p.moreGarbage(400)
 			}
 			o.Sync, o.Output, o.Format = sync.value, output.value, formats.value
 			return bench.Run(cmd.Context(), p.out, args[0], o)

@@ -136,7 +136,7 @@ func (p *program) life(ctx context.Context, tests []*scenario.Test, dir string, 
 const exitBroken = 4
 
 func (p *program) lab(ctx context.Context, paths []string, f *labFlags) error {
-	p.moreGarbage()
+	p.moreGarbage(worldGarbage)
 	if len(f.allow) > 0 && len(f.real) == 0 {
 		return stepwell.Invalid("name the steps: --real deploy", "--allow is for the requests of steps that really run")
 	}

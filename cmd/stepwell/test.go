@@ -101,12 +101,16 @@ func (p *program) newTestCommand() *cobra.Command {
 	return cmd
 }
 
-// moreGarbage lets worlds that are small and short-lived cost less, unless somebody has said otherwise.
-func (p *program) moreGarbage() {
+// moreGarbage lets so many percent of what lives lie about as garbage, unless somebody has said otherwise: what is small and short-lived
+// costs less then.
+func (p *program) moreGarbage(percent int) {
 	if _, set := p.env("GOGC"); !set {
-		debug.SetGCPercent(400)
+		debug.SetGCPercent(percent)
 	}
 }
+
+// worldGarbage is that of worlds, which live for milliseconds beside the descriptions of all actions, which stay.
+const worldGarbage = 800
 
 // readTests reads the tests in and below the paths, and what their names must match.
 func (p *program) readTests(paths []string, run string) (only *regexp.Regexp, tests []*scenario.Test, err error) {
@@ -131,7 +135,7 @@ func (p *program) readTests(paths []string, run string) (only *regexp.Regexp, te
 
 // test runs all tests and writes the report.
 func (p *program) test(ctx context.Context, paths []string, f *testFlags) error {
-	p.moreGarbage()
+	p.moreGarbage(worldGarbage)
 	only, tests, err := p.readTests(paths, f.run)
 	if err != nil {
 		return err
