@@ -54,7 +54,7 @@ export default defineConfig({
         codeSplitting: {
           groups: [
             { name: "base", test: /node_modules\/(react|react-dom|scheduler|use-sync-external-store|wouter|regexparam|openapi-fetch|@tanstack\/(query-core|react-query))\/|rolldown[/-]runtime|vite\/preload-helper/, priority: 2 },
-            { name: "parts", test: /node_modules\/@tanstack\/(virtual-core|react-virtual)\/|src\/(parts|api)\/.*\.tsx?$|src\/(format|keys|me|states|url|screens\/screens|screens\/approvals\/decide)\.tsx?$/, priority: 1 },
+            { name: "parts", test: /node_modules\/@tanstack\/(virtual-core|react-virtual)\/|src\/(parts|api)\/.*\.tsx?$|src\/(format|keys|me|states|url|screens\/(screens|approvals\/decide|execution\/(ask|follow|Linked)|pipelines\/Text|run\/names)|document\/highlight)\.tsx?$/, priority: 1 },
           ],
         },
       },

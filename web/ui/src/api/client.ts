@@ -89,6 +89,12 @@ export function useAsk<T>(key: readonly unknown[], ask: (signal: AbortSignal) =>
   return useQuery<T, Problem>({ queryKey: key, queryFn: ({ signal }) => ask(signal), ...options })
 }
 
+/** Question is what is asked for, and the key under which the cache keeps the answer. */
+export interface Question<T> { key: readonly unknown[]; ask: (signal: AbortSignal) => Promise<T>; retry?: (count: number, err: Problem) => boolean }
+
+/** askSoon asks before what shows the answer is on the page; the promise is kept, with an answer or without. */
+export const askSoon = <T>({ key, ask, ...how }: Question<T>) => queries.prefetchQuery<T, Problem>({ queryKey: key, queryFn: ({ signal }) => ask(signal), ...how })
+
 /** useDo changes something through the API; what is cached under the keys is read again. */
 export function useDo<I, O>(act: (input: I) => Promise<O>, stale: readonly (readonly unknown[])[] = []) {
   const cache = useQueryClient()

@@ -5,7 +5,7 @@ import { useKeys } from "../keys"
 import { useMe } from "../me"
 import { Skeleton } from "../parts/Loading"
 import { Toasts } from "../parts/Toasts"
-import { fits, screens, type Screen } from "../screens/screens"
+import { fits, paramsOf, screens, type Screen } from "../screens/screens"
 import { useBadges } from "./Badges"
 import { Broken } from "./Broken"
 import "./frame.css"
@@ -18,10 +18,13 @@ const palette = () => import("./Palette").then((m) => ({ default: m.Palette }))
 const Palette = lazy(palette)
 const pages = screens.map((s) => ({ ...s, Page: lazy(s.load) }))
 
-/** first loads the code of the screen that an address shows, so that the first thing that is drawn is that screen. */
+/** first loads the code of the screen that an address shows, and what that asks for, so that the first thing that is drawn is that screen. */
 export async function first(path: string): Promise<void> {
   const page = pages.find((s) => fits(s.path, path))
-  if (page) page.Page = (await page.load()).default as typeof page.Page
+  if (!page) return
+  const code = await page.load()
+  page.Page = code.default as typeof page.Page
+  await code.soon?.(paramsOf(page.path, path))
 }
 
 function Rail({ badges }: { badges: Record<string, number> }) {

@@ -32,6 +32,11 @@ const height = 18
 // The size of the list until it is measured, so that lines that are there at once are drawn with the frame around them.
 const about = { width: 1000, height: 700 }
 
+const afterwards = 50 // ms behind the frame of the first lines
+
+// So many lines are drawn beyond those in view: fewer in the first picture, which is there sooner.
+const beyond = { first: 3, then: 20 }
+
 /** LogView is a log: filters above it, lines of which only those in view are on the page. */
 export function LogView({ execution, step, during, live, version, started, onStep }: Props) {
   const [search, setSearch] = useSearchParams()
@@ -45,7 +50,8 @@ export function LogView({ execution, step, during, live, version, started, onSte
   const wrap = search.wrap === "1"
   const host = useRef<HTMLDivElement>(null)
   const { lines } = log.part
-  const list = useVirtualizer({ count: lines.length, getScrollElement: () => host.current, estimateSize: () => height, overscan: 20, getItemKey: (i) => lines[i]!.seq, initialRect: about, initialOffset: () => Math.max(0, lines.length * height - about.height) })
+  const painted = usePainted(!log.loading || lines.length > 0)
+  const list = useVirtualizer({ count: lines.length, getScrollElement: () => host.current, estimateSize: () => height, overscan: painted ? beyond.then : beyond.first, getItemKey: (i) => lines[i]!.seq, initialRect: about, initialOffset: () => Math.max(0, lines.length * height - about.height) })
   const items = list.getVirtualItems()
 
   // Reading: the line at the top stays where it is. Else the last line is in view.
@@ -116,7 +122,7 @@ export function LogView({ execution, step, during, live, version, started, onSte
   return (
     <section className="log" aria-label={step ? `Log of ${step}` : "Log"}>
       <LogTools execution={execution} step={step} time={time} log={log} />
-      {!step && <Histogram when={!log.loading || lines.length > 0} execution={execution} version={version} line={line} onJump={(seq) => setSearch({ line: String(seq), q: undefined })} />}
+      {!step && <Histogram when={painted} execution={execution} version={version} line={line} onJump={(seq) => setSearch({ line: String(seq), q: undefined })} />}
       {log.problem && <ProblemBox problem={log.problem} again={log.again} />}
       <div className="log-body">
         <div ref={host} className="log-lines" data-wrap={wrap || undefined} tabIndex={0} role="log" aria-live="off" aria-label="Lines. J and K choose one, Enter copies a link to it, O opens its step" onScroll={scrolled} onKeyDown={key}>
@@ -137,4 +143,16 @@ export function LogView({ execution, step, during, live, version, started, onSte
       {search.q && log.more && <div className="row"><Button onClick={() => void log.readOn()}>Search on</Button></div>}
     </section>
   )
+}
+
+/** usePainted is true once what is there has been painted, and stays so: what is wanted less waits for that. */
+function usePainted(there: boolean): boolean {
+  const [painted, set] = useState(false)
+  useEffect(() => {
+    if (!there || painted) return
+    let timer: ReturnType<typeof setTimeout>
+    const frame = requestAnimationFrame(() => { timer = setTimeout(() => set(true), afterwards) })
+    return () => { cancelAnimationFrame(frame); clearTimeout(timer) }
+  }, [there, painted])
+  return painted
 }

@@ -60,11 +60,14 @@ async function read(a: Ask, extra: Record<string, string>, signal?: AbortSignal)
 // The request that was sent before the log is on the page, with its answer.
 let early: { execution: string; answer: Promise<Page>; got?: Page } | undefined
 
-/** readSoon asks for the lines at which a log opens that nothing is chosen in, beside what else its page asks for. */
-export function readSoon(execution: string) {
+/** readSoon asks, once, for the lines at which a log opens that nothing is chosen in, beside what else its page asks for. The promise is
+ * kept when the answer is there, with lines or without. */
+export function readSoon(execution: string): Promise<void> {
+  if (early?.execution === execution) return Promise.resolve()
   const asked: typeof early = { execution, answer: read({ execution }, { tail: String(end) }) }
   early = asked
-  asked.answer.then((got) => { asked.got = got }, () => { /* the log that waits for it shows the problem */ })
+  setTimeout(() => { if (early === asked) early = undefined }, 5_000)
+  return asked.answer.then((got) => { asked.got = got }, () => { /* the log that waits for it shows the problem */ })
 }
 
 // take gives what was asked for soon, once.

@@ -1,6 +1,9 @@
 // The table of screens: paths, names and how their code is loaded. A screen that is not here cannot be reached.
 import type { ComponentType } from "react"
 
+/** Params are the words of an address that its screen's path names. */
+export type Params = Record<string, string | undefined>
+
 export interface Screen {
   path: string
   title: string
@@ -12,7 +15,8 @@ export interface Screen {
   /** What it asks besides where its :tab? is of such a name. Words that begin with a colon are those of the address; one with a query
    * asks for something else. */
   tabAsks?: Record<string, string[]>
-  load: () => Promise<{ default: ComponentType<{ params: Record<string, string | undefined> }> }>
+  /** Its code may begin to ask for what its first picture shows before it is drawn (soon). */
+  load: () => Promise<{ default: ComponentType<{ params: Params }>; soon?: (params: Params) => Promise<unknown> }>
 }
 
 // The first path that fits counts: those with fixed words stand before those without.
@@ -43,4 +47,10 @@ export const screens: Screen[] = [
 export function fits(screen: string, path: string): boolean {
   const [words, have] = [screen, path].map((p) => p.split("/").filter(Boolean)) as [string[], string[]]
   return have.length <= words.length && words.every((w, i) => (have[i] === undefined ? w.endsWith("?") : w.startsWith(":") || w === have[i]))
+}
+
+/** paramsOf are the words of an address that fits a screen's path. */
+export function paramsOf(screen: string, path: string): Params {
+  const [words, have] = [screen, path].map((p) => p.split("/").filter(Boolean)) as [string[], string[]]
+  return Object.fromEntries(words.flatMap((w, i) => (w.startsWith(":") && have[i] !== undefined ? [[w.slice(1).replace("?", ""), decodeURIComponent(have[i])]] : [])))
 }

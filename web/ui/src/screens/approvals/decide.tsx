@@ -1,5 +1,5 @@
 import { useState } from "react"
-import { api, data, useAsk, useDo, type Schemas } from "../../api/client"
+import { api, data, useAsk, useDo, type Question, type Schemas } from "../../api/client"
 import { useMe, useRefusal } from "../../me"
 import { Dialog } from "../../parts/Dialog"
 import { AreaField } from "../../parts/Fields"
@@ -7,8 +7,10 @@ import { say } from "../../parts/Toasts"
 
 export type Approval = Schemas["Approval"]
 
+export const approvals: Question<Schemas["ApprovalList"]> = { key: ["approvals"], ask: (signal) => data(api.GET("/api/v1/approvals", { params: { query: { limit: 200 } }, signal })) }
+
 /** useApprovals are the decisions that steps wait for, at most 200. */
-export const useApprovals = () => useAsk(["approvals"], (signal) => data(api.GET("/api/v1/approvals", { params: { query: { limit: 200 } }, signal })))
+export const useApprovals = () => useAsk(approvals.key, approvals.ask)
 
 /** useMayDecide says why somebody may not decide about an approval, or false. */
 export function useMayDecide(): (a: Approval) => string | false {

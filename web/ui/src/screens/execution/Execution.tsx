@@ -3,7 +3,7 @@ import { Link, Redirect, useLocation } from "wouter"
 import { formatSearch, parseSearch, useSearchParams, type Search } from "../../url"
 import { useKeys } from "../../keys"
 import { Loaded } from "../../parts/Loading"
-import { Problem, type Schemas } from "../../api/client"
+import { askSoon, Problem, type Schemas } from "../../api/client"
 import { complain, say } from "../../parts/Toasts"
 import { ended, lookOf } from "../../states"
 import { Names } from "../../field/names"
@@ -11,7 +11,8 @@ import type { Path } from "../../field/paths"
 import { nextIn } from "../../field/steps"
 import { LogView } from "../../log/LogView"
 import { readSoon } from "../../log/useLog"
-import { useDetail, useGraph, useLiveExecution } from "./ask"
+import { detail, graph, useDetail, useGraph, useLiveExecution } from "./ask"
+import type { Params } from "../screens"
 import { Select } from "./Select"
 import { selectText, useSelection } from "./selection"
 import { useTries } from "./tries"
@@ -36,15 +37,27 @@ import "./execution.css"
 
 const wholeId = 36
 
+// besides asks for what the page shows beside the execution itself: not after that.
+function besides({ id, tab }: Params): Promise<unknown> | undefined {
+  if (id?.length !== wholeId) return undefined
+  const search = parseSearch(window.location.search)
+  if (search.all === "1" && search.at === undefined) fetchSoon(id)
+  return tab === "log" && window.location.search === "" ? readSoon(id) : undefined
+}
+
+/** soon asks for what the first picture of the page has. */
+export function soon(params: Params): Promise<unknown> {
+  return Promise.all([askSoon(detail(params.id!)), askSoon(graph(params.id!, [], versionOf(parseSearch(window.location.search).at))), besides(params)])
+}
+
 /** Execution is the page of one execution; the beginning of an id leads to the whole. */
-export default function Execution({ params }: { params: Record<string, string | undefined> }) {
-  const detail = useDetail(params.id!)
+export default function Execution({ params }: { params: Params }) {
+  const asked = useDetail(params.id!)
   const [search] = useSearchParams()
-  useGraph(params.id!, [], versionOf(search.at)) // beside it, not after it
-  useState(() => { if (search.all === "1" && search.at === undefined && params.id!.length === wholeId) fetchSoon(params.id!) })
-  useState(() => { if (params.tab === "log" && window.location.search === "" && params.id!.length === wholeId) readSoon(params.id!) })
+  useGraph(params.id!, [], versionOf(search.at))
+  useState(() => { void besides(params) })
   return (
-    <Loaded of={detail} lines={10}>
+    <Loaded of={asked} lines={10}>
       {(x) => x.execution_id === params.id
         ? <Page key={x.execution_id} x={x} tab={params.tab ?? "graph"} />
         : <Redirect replace to={`/executions/${x.execution_id}${params.tab ? "/" + params.tab : ""}${window.location.search}`} />}
@@ -197,7 +210,7 @@ function toWhy(until: number) {
   why.focus()
 }
 
-const soon = 200 // ms after which the page is at rest
+const calm = 200 // ms after which the page is at rest
 
 function usePageKeys(page: PageState, index: number, step: string | undefined) {
   const { field, names, selectIndex, select, setSearch, goTo, selection } = page
@@ -217,7 +230,7 @@ function usePageKeys(page: PageState, index: number, step: string | undefined) {
         }
       }
       names.want(near)
-    }, soon)
+    }, calm)
     return () => clearTimeout(timer)
   }, [field.desk, index, names])
   const jump = (by: 1 | -1, wanted: (state: string) => boolean, none: string) => {

@@ -7,7 +7,6 @@ import { Loaded } from "../../parts/Loading"
 import { save } from "../../parts/save"
 import { complain } from "../../parts/Toasts"
 import { DocumentText } from "../pipelines/Text"
-import "../pipelines/document.css"
 import { usePage } from "./page"
 
 /** Source is the document that the execution runs, with the lines of the selected step marked. */

@@ -1,22 +1,31 @@
 // What the page of an execution asks for, and when it asks again.
 import { keepPreviousData } from "@tanstack/react-query"
 import { useEffect, useMemo, useRef, useState } from "react"
-import { api, data, queries, send, useAsk, type Schemas } from "../../api/client"
+import { api, data, queries, send, useAsk, type Question, type Schemas } from "../../api/client"
 import type { Named } from "../../field/names"
 import { ended } from "../../states"
 import { watch } from "../../api/live"
 import type { Told } from "./field"
 import { follow } from "./follow"
 
+/** detail asks for the execution itself. */
+export const detail = (id: string): Question<Schemas["ExecutionDetail"]> => ({ key: ["execution", id, "detail"], ask: () => data(api.GET("/api/v1/executions/{execution_id}", { params: { path: { execution_id: id }, query: { steps: 1 } } })) })
+
 /** useDetail is the execution itself; it is asked for again when its own status changes. */
-export const useDetail = (id: string) => useAsk(["execution", id, "detail"], () => data(api.GET("/api/v1/executions/{execution_id}", { params: { path: { execution_id: id }, query: { steps: 1 } } })))
+export const useDetail = (id: string) => useAsk(detail(id).key, detail(id).ask)
 
 // Of a version, which does not change, the key says which; of now it has "live" in it, because that changes with every step.
 const moment = (version: number | undefined) => (version === undefined ? ["live"] : ["past", version])
 
+/** graph asks for the execution as few nodes, now or after the commit with a version. */
+export const graph = (id: string, expand: string[], version?: number): Question<Schemas["Graph"]> => ({
+  key: ["execution", id, ...moment(version), "graph", expand.join()],
+  ask: () => data(api.GET("/api/v1/executions/{execution_id}/graph", { params: { path: { execution_id: id }, query: { ...(expand.length ? { expand } : {}), ...(version ? { version } : {}) } } })),
+})
+
 /** useGraph is the execution as few nodes, now or after the commit with a version. */
 export const useGraph = (id: string, expand: string[], version?: number) =>
-  useAsk(["execution", id, ...moment(version), "graph", expand.join()], () => data(api.GET("/api/v1/executions/{execution_id}/graph", { params: { path: { execution_id: id }, query: { ...(expand.length ? { expand } : {}), ...(version ? { version } : {}) } } })), { placeholderData: keepPreviousData as never })
+  useAsk(graph(id, expand, version).key, graph(id, expand, version).ask, { placeholderData: keepPreviousData as never })
 
 export const useStep = (id: string, key: string | undefined, version?: number) =>
   useAsk<Named | null>(["execution", id, ...moment(version), "step", key], async (signal) => {

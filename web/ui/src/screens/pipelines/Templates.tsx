@@ -13,7 +13,6 @@ import { dropDraft, findDraft } from "../editor/drafts"
 import { Typed } from "../executions/Filters"
 import { ParamsForm } from "../run/ParamsForm"
 import { useParameters } from "../run/useParameters"
-import "./document.css"
 import "./pipelines.css"
 import { DocumentText } from "./Text"
 
