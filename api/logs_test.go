@@ -210,6 +210,60 @@ func TestLogSearchIsThatOfEachLine(t *testing.T) {
 	}
 }
 
+// TestLogSearchReadsAhead: a search of a long log, most of which says nothing of what is asked for, passes no line, in either direction,
+// where other executions have many lines between those of this one too.
+func TestLogSearchReadsAhead(t *testing.T) {
+	r := newRig(t)
+	id, other := r.logged(1), r.logged(1)
+	row, err := r.app.Store.Execution(t.Context(), id.ID)
+	good(t, err)
+	beside, err := r.app.Store.Execution(t.Context(), other.ID)
+	good(t, err)
+	const n = 60_000
+	var want []string
+	lines := make([]store.LogLine, 0, n)
+	for i := range n {
+		l := store.LogLine{Execution: row.No, StepKey: "one", At: time.UnixMicro(int64(i + 1)), Level: "info", Message: "straw"}
+		switch {
+		case i%13 == 0 || i > 40_000 && i < 48_000 && i%4 != 0:
+			l.Execution, l.Message = beside.No, "needle of another"
+		case i == 25_001 || i == 25_003 || i == 44_000 || i == n-1:
+			l.Message = fmt.Sprintf("needle %d", i)
+			want = append(want, l.Message)
+		}
+		lines = append(lines, l)
+	}
+	good(t, r.app.Store.AppendLogs(t.Context(), lines))
+	for _, tail := range []int{0, 500} {
+		var got []string
+		searched := 0
+		for f := (api.ListLogs{ExecutionPath: id, Query: "needle", Limit: 500, Tail: tail}); ; f.Tail = 0 {
+			l, err := r.client("viewer").Logs(t.Context(), f)
+			good(t, err)
+			for _, line := range l.Logs {
+				got = append(got, line.Message)
+			}
+			searched += l.Searched
+			if f.Cursor = l.Next; tail > 0 {
+				f.Cursor = l.Previous
+			}
+			if f.Cursor == "" {
+				break
+			}
+		}
+		slices.Sort(got)
+		mine := 1 // of logged
+		for i := range lines {
+			if lines[i].Execution == row.No {
+				mine++
+			}
+		}
+		if !slices.Equal(got, want) || searched != mine {
+			t.Errorf("with a tail of %d: %v of %d lines, want %v of %d", tail, got, searched, want, mine)
+		}
+	}
+}
+
 // TestLogSearchFindsNoSecret: what is not shown cannot be found.
 func TestLogSearchFindsNoSecret(t *testing.T) {
 	r := newRig(t, func(o *api.Options) { o.Redact = hides("hunter2") })
