@@ -3,7 +3,7 @@ import { join } from "node:path"
 import { parse } from "yaml"
 import { expect, test } from "vitest"
 import { addDependency, addStep, dependencies, moveStep, Refusal, removeDependency, removeKey, removeStep, renameStep, setKey, Source, wrapInGroup, type Edit } from "./edits"
-import { applyChanges } from "./source"
+import { applyChanges, foretold } from "./source"
 
 const flow = `# the pipeline
 name: nightly   # every night
@@ -173,4 +173,15 @@ test("edits of all documents of the repository", { timeout: 300_000 }, () => {
     "definition/testdata/good/yaml-features.yaml: move second first", // before the anchor that it merges
   ])
   expect(refused.length / made).toBeLessThan(0.1)
+})
+
+test("who asks for an edit hears of its text, once, and of no other", () => {
+  const heard: string[] = []
+  const hear = (text: string) => void heard.push(text)
+  const made = foretold(hear, () => addDependency(flow, "tell", "missing"))
+  expect(heard).toEqual([made.text])
+  foretold(hear, () => addDependency(flow, "tell", "fetch")) // it does already
+  expect(() => foretold(hear, () => removeStep(flow, "nobody"))).toThrow(Refusal)
+  addDependency(flow, "tell", "missing")
+  expect(heard).toHaveLength(1)
 })

@@ -3,7 +3,7 @@
 import { isMap, isScalar, isSeq, type Node, type Scalar, type YAMLMap, type YAMLSeq } from "yaml"
 import { insertItem, insertPair, removeItem, removePair, itemLines, reindent } from "./collections"
 import { renderBlock, renderInline, renderText } from "./render"
-import { applyChanges, isFlow, pairOf, Refusal, Source, untouchable, type Change, type Path, type StepPlace } from "./source"
+import { applyChanges, isFlow, pairOf, Refusal, Source, told, untouchable, type Change, type Path, type StepPlace } from "./source"
 
 export { Refusal, Source } from "./source"
 
@@ -257,9 +257,9 @@ function remove(source: Source, path: Path): Change[] {
 
 // checked gives an edit whose result is what was meant.
 function checked(source: Source, changes: Change[], mean: (doc: Value) => void): Edit {
+  const text = told(source, applyChanges(source.text, changes))
   const meant = structuredClone(source.value()) as Value
   mean(meant)
-  const text = applyChanges(source.text, changes)
   let right: boolean
   try {
     right = canonical(structuredClone(Source.of(text).value())) === canonical(meant)

@@ -131,3 +131,21 @@ export function applyChanges(text: string, changes: readonly Change[]): string {
   }
   return out + text.slice(at)
 }
+
+let hears: ((text: string) => void) | undefined
+
+/** foretold makes an edit whose text is told before it is checked, which takes as long as parsing it. The edit may still be refused. */
+export function foretold<T>(hear: (text: string) => void, make: () => T): T {
+  hears = hear
+  try {
+    return make()
+  } finally {
+    hears = undefined
+  }
+}
+
+/** told is the text that an edit makes of a source; whoever asked for the edit with foretold hears of it. */
+export function told(source: Source, text: string): string {
+  if (text !== source.text) hears?.(text)
+  return text
+}

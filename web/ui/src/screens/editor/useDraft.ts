@@ -2,6 +2,7 @@
 import { useCallback, useEffect, useMemo, useRef, useState } from "react"
 import { api, data, Problem, type Schemas } from "../../api/client"
 import { Refusal, Source, type Edit } from "../../document/edits"
+import { foretold } from "../../document/source"
 import { complain } from "../../parts/Toasts"
 import type { Text } from "./TextPane"
 
@@ -94,11 +95,8 @@ export function useEdits(text: string, pane: React.RefObject<Text | null>, ahead
   const edit = useCallback(
     (make: (text: string) => Edit): boolean => {
       try {
-        const { changes, text } = make(latest.current)
-        if (changes.length > 0) {
-          ahead(text) // the server reads it while it is drawn
-          pane.current?.apply(changes)
-        }
+        const { changes } = foretold(ahead, () => make(latest.current)) // the server reads it while it is checked and drawn
+        if (changes.length > 0) pane.current?.apply(changes)
         return true
       } catch (err) {
         complain(err instanceof Refusal ? new Problem(0, "invalid", err.message, err.at !== undefined ? "the place is shown in the text" : "") : err)
