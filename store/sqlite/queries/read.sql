@@ -33,11 +33,12 @@ ORDER BY no
 LIMIT +?2
 
 -- name: steps
--- What the view step_state says of the steps from ?2 to before ?3; only those are looked at.
+-- What the view step_state says of the steps from ?2 to before ?3; only those are looked at. Most records of the log queue nothing: to look for
+-- "q" in their text costs a fifth of parsing them.
 WITH RECURSIVE run (idx, until, version, at) AS (
     SELECT max(q.value ->> 0, ?2), min((q.value ->> 0) + (q.value ->> 1), ?3), l.version, l.body ->> '$.t'
     FROM execution x JOIN step_log l ON l.execution = x.no JOIN json_each(l.body, '$.q') q
-    WHERE x.no = ?1 AND x.status < 4 AND q.value ->> 0 < ?3 AND (q.value ->> 0) + (q.value ->> 1) > ?2
+    WHERE x.no = ?1 AND x.status < 4 AND l.body GLOB '*"q":*' AND q.value ->> 0 < ?3 AND (q.value ->> 0) + (q.value ->> 1) > ?2
     UNION ALL
     SELECT idx + 1, until, version, at FROM run WHERE idx + 1 < until
 )
@@ -121,7 +122,7 @@ ORDER BY idx
 -- name: queued
 SELECT q.value ->> 0, (q.value ->> 0) + (q.value ->> 1), l.version, l.body ->> '$.t'
 FROM execution x JOIN step_log l ON l.execution = x.no JOIN json_each(l.body, '$.q') q
-WHERE x.no = ?1 AND x.status < 4
+WHERE x.no = ?1 AND x.status < 4 AND l.body GLOB '*"q":*'
 
 -- name: logs
 SELECT seq, execution, step, step_key, attempt, at, level, message, attrs
