@@ -73,8 +73,8 @@ type Result struct {
 
 	Findings []*Finding `json:"findings" nullable:"false"`
 	MayTwice []string   `json:"may_run_twice" nullable:"false"` // steps that did, and may
-	// Deadlines are the steps, "" for the execution, whose time was over, or that a failure stopped, in only one of two runs because a
-	// fault had set the clock.
+	// Deadlines are the steps, "" for the execution, whose time was over because a fault had set the clock, or that a failure stopped, in
+	// only one of two runs: which of several failures comes first is not promised.
 	Deadlines []string `json:"deadlines,omitempty" nullable:"false"`
 	// Alike are steps that really ran, and that left the same files and outputs when they ran again.
 	Alike []string `json:"alike,omitempty" nullable:"false"`
@@ -261,7 +261,7 @@ func (r *Result) write(b *strings.Builder) {
 		fmt.Fprintf(b, "  ✔ ran twice, and may: %s\n", strings.Join(r.MayTwice, ", "))
 	}
 	for _, key := range r.Deadlines {
-		fmt.Fprintf(b, "  ✔ a deadline or a failure came first in one run and not in another, because the clock was set: %s\n", cmp.Or(key, "of the execution"))
+		fmt.Fprintf(b, "  ✔ a deadline or a failure came first in one run and not in another: %s\n", cmp.Or(key, "of the execution"))
 	}
 	if r.Left > 0 {
 		fmt.Fprintf(b, "  %d schedules were not tried: the time was over (--budget)\n", r.Left)

@@ -20,7 +20,7 @@ type verdict struct {
 	broken    map[string]string // by rule
 	different string            // how the outcome differs; "": not
 	person    string            // the step that must not run twice and was cut off; "": none
-	deadline  *string           // the step whose time was over in only one of the runs, "" for the execution; nil: none
+	deadline  *string           // the step whose time was over, or that a failure stopped, in only one of the runs, "" for the execution; nil: none
 	after     []sim.Passage     // the first ones after a death
 	twice     []string          // steps of which a call had its effect twice, without iterations
 	story     []string
@@ -38,7 +38,7 @@ func judge(ctx context.Context, b *book, s schedule, got, calm *scenario.Played)
 func compare(b *book, s schedule, got, calm *scenario.Played) *verdict {
 	v := &verdict{broken: b.broken, person: cutOff(b, got, calm)}
 	if v.person == "" {
-		v.different = difference(calm, got)
+		v.different, v.deadline = difference(calm, got)
 	}
 	if v.different != "" && s.late() {
 		if v.deadline = deadline(calm, got); v.deadline != nil {
@@ -100,12 +100,46 @@ func cutOff(b *book, got, calm *scenario.Played) string {
 	return ""
 }
 
-// difference is the first difference between two outcomes: attempts, times and workers may differ.
-func difference(want, got *scenario.Played) string {
+// difference is the first difference between two outcomes: attempts, times and workers may differ. Which of several failures comes first
+// is not promised either: where both executions have failed alike, other is the first step that a failure stopped in only one of them.
+func difference(want, got *scenario.Played) (found string, other *string) {
 	if w, g := want.Execution, got.Execution; w.Status != g.Status {
-		return fmt.Sprintf("the execution is %s instead of %s%s", g.Status, w.Status, because(g.Failure))
+		return fmt.Sprintf("the execution is %s instead of %s%s", g.Status, w.Status, because(g.Failure)), nil
 	}
+	var stops map[string]bool
+	if want.Execution.Failure != nil && got.Execution.Failure != nil {
+		stops, other = stoppedOnce(want, got)
+	}
+	if found = differences(want, got, stops); found != "" {
+		other = nil
+	}
+	return found, other
+}
+
+// stoppedOnce are the steps that a failure stopped in only one of two executions, with the groups and loops around them, and the first.
+// Iterations that were stopped may have no row.
+func stoppedOnce(want, got *scenario.Played) (stops map[string]bool, first *string) {
+	for _, key := range slices.Concat(want.Keys, got.Keys) {
+		w, g := want.Steps[key], got.Steps[key]
+		if w != nil && g != nil && (w.Status == g.Status || !stopped(w.Status) && !stopped(g.Status)) || stops[key] {
+			continue
+		}
+		if stops == nil {
+			stops, first = map[string]bool{}, &key
+		}
+		for around := key; around != ""; around = around[:max(0, strings.LastIndexAny(around, "[."))] {
+			stops[around] = true
+		}
+	}
+	return stops, first
+}
+
+// differences is the first difference between the steps of two outcomes but for some, and between what the executions give.
+func differences(want, got *scenario.Played, but map[string]bool) string {
 	for _, key := range want.Keys {
+		if but[key] {
+			continue
+		}
 		w, g := want.Steps[key], got.Steps[key]
 		switch {
 		case g == nil:
@@ -121,7 +155,7 @@ func difference(want, got *scenario.Played) string {
 		}
 	}
 	for _, key := range got.Keys {
-		if want.Steps[key] == nil {
+		if want.Steps[key] == nil && !but[key] {
 			return "there is a step " + key + " that was not there"
 		}
 	}
