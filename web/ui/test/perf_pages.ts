@@ -53,8 +53,10 @@ export async function editor(server: Server, runs: number) {
       await page.getByText("0 errors").waitFor()
       await page.getByRole("searchbox", { name: "Search actions" }).fill("util.wait")
       const laid = await m.from("drop", '.react-flow__node[data-id="wait"]')
-      await page.getByRole("complementary", { name: "Pieces" }).getByRole("button", { name: /util\.wait/ }).first().dragTo(page.locator(".graph-pane"))
-      const dropped = await laid()
+      const dropped = await m.profiled("drop", async () => {
+        await page.getByRole("complementary", { name: "Pieces" }).getByRole("button", { name: /util\.wait/ }).first().dragTo(page.locator(".graph-pane"))
+        return laid()
+      })
       await page.getByText("0 errors").waitFor()
       await page.getByRole("textbox", { name: "Pipeline as text" }).click()
       await page.keyboard.press("Control+End")
