@@ -28,7 +28,7 @@ type Standing struct {
 type Holder struct {
 	Token uint64
 	Body  any // of the message
-	// Who gives messages on says where this one is: since when a worker has it, or a list outside of the process.
+	// Where the message is, as its consumer knows: since when, and which worker or which list outside of the process has it.
 	Since        time.Time
 	Worker, List string
 }

@@ -61,7 +61,7 @@ other work on the machine slows both; -o markdown gives the medians as a table.`
 			case "tests": // as test and lab
 				p.moreGarbage(worldGarbage)
 			case "replay": // as backtest
-				p.moreGarbage(400)
+				p.moreGarbage(documentGarbage)
 			}
 			o.Sync, o.Output, o.Format = sync.value, output.value, formats.value
 			return bench.Run(cmd.Context(), p.out, args[0], o)

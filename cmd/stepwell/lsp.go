@@ -42,7 +42,7 @@ func (p *program) serveEditor() error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	p.moreGarbage(400)
+	p.moreGarbage(documentGarbage)
 	return lsp.Serve(ctx, p.in, p.out, lsp.Options{
 		Version: manual.Version(),
 		Catalog: actions,

@@ -107,7 +107,7 @@ func (p *program) player(f *replayFlags) (*rehearsal.Player, error) {
 	if f.with == "" {
 		return nil, stepwell.Invalid("name the file with the changed definition: --with nightly.yaml", "--with is missing")
 	}
-	p.moreGarbage(400)
+	p.moreGarbage(documentGarbage)
 	actions, err := p.registry()
 	if err != nil {
 		return nil, err

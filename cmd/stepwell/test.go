@@ -109,8 +109,10 @@ func (p *program) moreGarbage(percent int) {
 	}
 }
 
-// worldGarbage is that of worlds, which live for milliseconds beside the descriptions of all actions, which stay.
-const worldGarbage = 800
+const (
+	documentGarbage = 400 // of documents and replays: they are read, and nothing of them stays
+	worldGarbage    = 800 // of worlds, which live for milliseconds beside the descriptions of all actions, which stay
+)
 
 // readTests reads the tests in and below the paths, and what their names must match.
 func (p *program) readTests(paths []string, run string) (only *regexp.Regexp, tests []*scenario.Test, err error) {

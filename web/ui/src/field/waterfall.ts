@@ -77,7 +77,7 @@ export function arrangeTries(steps: Steps, tries: Tries | undefined, rows: Rows,
     latest.set(i, k)
     shown.push(k)
   })
-  // What still waits, with an end that nobody knows, waits until the moment that is shown.
+  // A step that still waits is drawn as waiting until the moment that is shown.
   const still = codeOf(steps, "waiting")
   for (const [i, k] of latest) {
     spans.last[k] = 1
