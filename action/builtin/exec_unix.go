@@ -234,7 +234,7 @@ func exitCode(state *os.ProcessState, waitErr error) (int, error) {
 		return 0, &stepwell.Error{Code: stepwell.CodeInternal, Message: "waiting for the command", Err: waitErr}
 	}
 	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
-		return 128 + int(status.Signal()), nil
+		return signaled + int(status.Signal()), nil
 	}
 	return state.ExitCode(), nil
 }

@@ -3,10 +3,12 @@ package builtin
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/stepwell/stepwell"
@@ -132,8 +134,8 @@ type Tool struct {
 	Grace time.Duration     // how long it may go on after it was asked to end. Defaults to 2 seconds
 }
 
-// Tool runs a tool. It returns the exit code and the end of standard output and the last 4 KiB of standard error. The
-// error is that of a tool that could not be started, or was stopped because ctx ended.
+// Tool runs a tool. It returns the exit code and the end of standard output and the last 4 KiB of standard error; that says
+// how the tool ended where it failed without a word. The error is that of a tool that could not be started, or was stopped because ctx ended.
 func (p *Programs) Tool(ctx context.Context, t Tool) (code int, stdout, stderr string, err error) {
 	c := command{argv: t.Argv, env: t.Env, dir: t.Dir, stdin: t.Stdin, files: t.Files, scratch: p.scratch, grace: cmp.Or(t.Grace, 2*time.Second), host: p.call.Host,
 		stdout: newTail(cmp.Or(t.Keep, maxCapture)), stderr: newTail(maxMessage)}
@@ -145,5 +147,17 @@ func (p *Programs) Tool(ctx context.Context, t Tool) (code int, stdout, stderr s
 	code, err = c.run(ctx)
 	stdout, _ = c.stdout.text()
 	stderr, _ = c.stderr.text()
+	if code != 0 && strings.TrimSpace(stderr) == "" {
+		stderr = fmt.Sprintf("exit code %d, and nothing on standard error", code)
+		if Signaled(code) {
+			stderr = fmt.Sprintf("ended by signal %d", code-signaled)
+		}
+	}
 	return code, stdout, stderr, err
 }
+
+// Signaled reports whether a tool with this exit code was ended by a signal: somebody killed it, or the kernel did for want of memory.
+func Signaled(code int) bool { return code > signaled }
+
+// signaled is added to the number of the signal that ended a program, as shells do.
+const signaled = 128

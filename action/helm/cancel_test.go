@@ -29,6 +29,7 @@ case "$1" in
 get) [ -e release ] && exec cat release; echo "Error: release: not found" >&2; exit 1;;
 history) exec cat history;;
 esac
+if [ -e fatal ]; then case "$*" in *"$(cat fatal)"*) kill -9 $$;; esac; fi
 case "$*" in
 *--dry-run*) ;;
 *) echo "$1 $2 $3" >> done; [ "$1" = uninstall ] && rm -f release; [ "$1" = rollback ] && sed -i '2s/.*/"deployed"/' release;;
@@ -202,4 +203,15 @@ func TestCancelOfUninstall(t *testing.T) {
 		t.Error(err)
 	}
 	r.did("")
+}
+
+// TestHelmIsKilled: where somebody kills helm, or the kernel does, the error says so, and another attempt may do better.
+func TestHelmIsKilled(t *testing.T) {
+	for when, what := range map[string]string{"--dry-run": "rendering the chart: ended by signal 9", "--labels": "helm: ended by signal 9"} {
+		r := newCancelRig(t)
+		r.write("fatal", when)
+		a, _ := r.actions.Lookup(helm.Install)
+		got := actiontest.Run(t.Context(), *a, actiontest.Call{Params: params{"release": "app", "chart": "greeting"}, Dir: r.dir})
+		fails(t, got, stepwell.CodeFailed, false, what)
+	}
 }

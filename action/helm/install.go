@@ -12,6 +12,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/action"
+	"github.com/stepwell/stepwell/action/builtin"
 	"github.com/stepwell/stepwell/spec"
 )
 
@@ -262,7 +263,7 @@ func (i *installation) render(ctx context.Context) (*rendered, error) {
 	}
 	if a.code != 0 {
 		err := diagnose("rendering the chart", a.stderr)
-		if e, ok := errors.AsType[*stepwell.Error](err); ok && e.Code == stepwell.CodeFailed { // nothing was changed, and nothing will be next time
+		if e, ok := errors.AsType[*stepwell.Error](err); ok && e.Code == stepwell.CodeFailed && !builtin.Signaled(a.code) { // nothing was changed, and nothing will be next time
 			e.Code = stepwell.CodeInvalid
 			return nil, action.Fail(e)
 		}

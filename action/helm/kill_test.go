@@ -56,7 +56,7 @@ cd "$OLDPWD" || exit 9
 case "$point" in
 "in $n") touch %[1]s/killed; kill -9 $PPID;;
 "after $n") %[2]s "$@"; touch %[1]s/killed; kill -9 $PPID; exit;;
-both) if [ $n = 4 ]; then echo $$ $PPID > %[1]s/working; fi;;
+both) if [ $n = 4 ]; then echo $PPID $$ > %[1]s/working; fi;;
 esac
 exec %[2]s "$@"
 `
@@ -125,10 +125,9 @@ func (r *rig) killBoth(dir string) {
 		r.t.Fatal(err)
 	}
 	r.write(filepath.Join(dir, "killed"), "")
-	for _, pid := range strings.Fields(string(raw)) {
-		if out, err := exec.Command("kill", "-9", pid).CombinedOutput(); err != nil {
-			r.t.Errorf("%v %s", err, out)
-		}
+	pids := strings.Fields(string(raw)) // the process above first: it would see that its helm failed, and end the step
+	if out, err := exec.Command("kill", append([]string{"-9"}, pids...)...).CombinedOutput(); err != nil {
+		r.t.Errorf("%v %s", err, out)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/stepwell/stepwell/app"
 	"github.com/stepwell/stepwell/conductor"
 	"github.com/stepwell/stepwell/definition"
+	"github.com/stepwell/stepwell/store"
 )
 
 // folder in the environment makes the test binary the process that is killed.
@@ -58,6 +59,7 @@ func Child(t *testing.T, options func(dir string) app.Options, step func(dir str
 		}
 		if x.Status.Terminal() {
 			fmt.Println("ENDED", x.Status)
+			explain(ctx, t, a, x.No)
 			break
 		}
 		time.Sleep(10 * time.Millisecond)
@@ -65,6 +67,19 @@ func Child(t *testing.T, options func(dir string) app.Options, step func(dir str
 	stop()
 	if err := <-running; err != nil {
 		t.Error(err)
+	}
+}
+
+// explain prints why steps failed.
+func explain(ctx context.Context, t *testing.T, a *app.App, execution int64) {
+	steps, err := a.Store.Steps(ctx, execution, store.StepFilter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range steps {
+		if s.Error != nil {
+			fmt.Println(s.Key, "failed:", s.Error.Code, s.Error.Message)
+		}
 	}
 }
 
