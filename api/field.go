@@ -17,7 +17,7 @@ import (
 
 // fields are the operations that show all steps of an execution at once.
 func (s *server) fields() {
-	o := field.Options{Store: s.o.Store, Stopping: s.o.Stopping, Past: s.o.Forecast.StepsAt, Changes: s.o.Forecast.Changes}
+	o := field.Options{Store: s.o.Store, Stopping: s.o.Stopping, Past: s.o.Forecast.StepsAt, Changes: s.o.Forecast.Changes, Plan: s.o.Forecast.Plan}
 	if s.o.Feed != nil {
 		o.Watch = func(no int64, notice func(*field.Commit)) func() {
 			return s.o.Feed.Watch(no, func(n feed.Notice) {

@@ -3,6 +3,7 @@ package api
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"iter"
 	"log/slog"
@@ -18,6 +19,7 @@ import (
 	"github.com/stepwell/stepwell/meter"
 	"github.com/stepwell/stepwell/partition/ledger"
 	"github.com/stepwell/stepwell/pipeline"
+	"github.com/stepwell/stepwell/plan"
 	"github.com/stepwell/stepwell/queue"
 	"github.com/stepwell/stepwell/secret"
 	"github.com/stepwell/stepwell/spec"
@@ -55,6 +57,8 @@ type Forecast interface {
 	StepsAt(ctx context.Context, id string, version int64, at time.Time) (*store.Past, error)
 	Changes(ctx context.Context, id string, each func(s store.StepState, at int64)) (version int64, err error)
 	Wait(ctx context.Context, id string) (*store.Execution, error)
+	// Plan is the compiled definition with a hash, if it is in memory; else nil.
+	Plan(hash [sha256.Size]byte) *plan.Plan
 }
 
 // Signals ends steps that wait for something outside; a conductor.Conductor does.

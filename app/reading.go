@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"log/slog"
@@ -20,6 +21,7 @@ import (
 	"github.com/stepwell/stepwell/estimate"
 	"github.com/stepwell/stepwell/feed"
 	"github.com/stepwell/stepwell/pipeline"
+	"github.com/stepwell/stepwell/plan"
 	"github.com/stepwell/stepwell/queue"
 	"github.com/stepwell/stepwell/secret"
 	"github.com/stepwell/stepwell/store"
@@ -333,6 +335,9 @@ func (r *requester) Changes(ctx context.Context, id string, each func(s store.St
 	}
 	return c.Changes(ctx, id, each)
 }
+
+// Plan implements api.Forecast: nothing is kept.
+func (*requester) Plan([sha256.Size]byte) *plan.Plan { return nil }
 
 func (r *requester) PreviewRestart(ctx context.Context, id, step string, failedOnly bool) (*engine.Forecast, error) {
 	c, err := r.conductor()

@@ -137,6 +137,15 @@ func (c *Conductor) Register(ctx context.Context, d *definition.Definition) (*Pi
 	return c.pipelines.keep(p), nil
 }
 
+// Plan is the compiled definition whose snapshot has a hash, if it is kept in memory: the last that executions were started or recovered
+// with are. Else nil.
+func (c *Conductor) Plan(hash [sha256.Size]byte) *plan.Plan {
+	if p := c.pipelines.lookup(hash); p != nil {
+		return p.plan
+	}
+	return nil
+}
+
 // compile makes the pipeline of a definition whose snapshot has the hash.
 func (c *Conductor) compile(d *definition.Definition, hash [32]byte) (*Pipeline, error) {
 	compiled, err := plan.Compile(d, c.o.Catalog)

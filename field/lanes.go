@@ -1,63 +1,73 @@
 package field
 
 import (
-	"cmp"
-	"container/heap"
 	"math"
+	"math/bits"
 	"slices"
 
 	"github.com/stepwell/stepwell"
 )
 
 // arrangeLanes gives every step that has started a lane in which no other one runs at the same time: the free one with the
-// lowest number. It sorts the steps by their start.
+// lowest number. It sorts the steps by their start, and by their end.
 func (t *Table) arrangeLanes() {
 	t.lane = make([]uint32, t.Len())
-	var started []int32
-	for i := range int32(t.Len()) {
-		if t.start[i] > 0 && t.status[i] != absent {
-			started = append(started, i)
+	starts, ends := make([]uint64, 0, t.Len()), make([]uint64, 0, t.Len()) // the time, and in the low half the step
+	for i := range t.status {
+		if t.start[i] == 0 || t.status[i] == absent {
+			continue
+		}
+		starts = append(starts, uint64(t.start[i])<<32|uint64(i))
+		if end := uint64(t.start[i]) + uint64(max(t.duration[i], 1)); end <= math.MaxUint32 && stepwell.StepStatus(t.status[i]).Terminal() {
+			ends = append(ends, end<<32|uint64(i)) // others keep their lane
 		}
 	}
-	slices.SortStableFunc(started, func(a, b int32) int { return cmp.Compare(t.start[a], t.start[b]) })
-	var busy, free lanes
-	next := uint32(0)
-	for _, i := range started {
-		for len(busy) > 0 && busy[0].key <= uint64(t.start[i]) {
-			lane := heap.Pop(&busy).(keyedLane).lane
-			heap.Push(&free, keyedLane{uint64(lane), lane})
+	slices.Sort(starts)
+	slices.Sort(ends)
+	free, next := newNumbers(len(starts)), uint32(0)
+	for _, s := range starts {
+		for len(ends) > 0 && ends[0]>>32 <= s>>32 { // it has a lane: it started before it ended
+			free.add(t.lane[uint32(ends[0])])
+			ends = ends[1:]
 		}
-		lane := next
-		if len(free) > 0 {
-			lane = heap.Pop(&free).(keyedLane).lane
-		} else {
+		lane, ok := free.takeLowest()
+		if !ok {
+			lane = next
 			next++
 		}
-		t.lane[i] = lane
-		end := uint64(t.start[i]) + uint64(max(t.duration[i], 1))
-		if !stepwell.StepStatus(t.status[i]).Terminal() {
-			end = math.MaxUint64
-		}
-		heap.Push(&busy, keyedLane{end, lane})
+		t.lane[uint32(s)] = lane
 	}
 }
 
-// keyedLane is a lane by the time at which it is free, or by its number.
-type keyedLane struct {
-	key  uint64
-	lane uint32
+// numbers is a set of small numbers: a bit each, and one for each 64 of these that are not all 0.
+type numbers struct {
+	bits, some []uint64
+	from       int // nothing is in some before
 }
 
-// lanes are a heap by key.
-type lanes []keyedLane
+func newNumbers(n int) *numbers {
+	words := n/64 + 1
+	return &numbers{bits: make([]uint64, words), some: make([]uint64, words/64+1)}
+}
 
-func (l lanes) Len() int           { return len(l) }
-func (l lanes) Less(i, j int) bool { return l[i].key < l[j].key }
-func (l lanes) Swap(i, j int)      { l[i], l[j] = l[j], l[i] }
-func (l *lanes) Push(x any)        { *l = append(*l, x.(keyedLane)) }
-func (l *lanes) Pop() any {
-	last := len(*l) - 1
-	x := (*l)[last]
-	*l = (*l)[:last]
-	return x
+func (s *numbers) add(n uint32) {
+	word := n / 64
+	s.bits[word] |= 1 << (n % 64)
+	s.some[word/64] |= 1 << (word % 64)
+	s.from = min(s.from, int(word/64))
+}
+
+func (s *numbers) takeLowest() (n uint32, ok bool) {
+	for ; s.from < len(s.some); s.from++ {
+		if s.some[s.from] == 0 {
+			continue
+		}
+		word := s.from*64 + bits.TrailingZeros64(s.some[s.from])
+		bit := bits.TrailingZeros64(s.bits[word])
+		if s.bits[word] &^= 1 << bit; s.bits[word] == 0 {
+			s.some[s.from] &^= 1 << (word % 64)
+		}
+		return uint32(word*64 + bit), true
+	}
+	return 0, false
 }

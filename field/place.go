@@ -81,11 +81,15 @@ func (b *blocks) inside(at, i int32) int32 {
 	if body == nil {
 		return -1
 	}
+	key := blockKey{x.first + i, -1, ""}
+	if known, ok := b.by[key]; ok {
+		return known
+	}
 	id := x.id
 	if !x.single {
 		id += x.graph.Steps[i].ID + "."
 	}
-	return b.add(blockKey{x.first + i, -1, ""}, block{graph: body.Graph, layout: b.shape.layout(body.Graph), up: x.first + i, around: -1, id: id, single: body.Single})
+	return b.add(key, block{graph: body.Graph, layout: b.shape.layout(body.Graph), up: x.first + i, around: -1, id: id, single: body.Single})
 }
 
 // handlers is the block of the handlers of a block's pipeline, or a negative number when there are none of that name.

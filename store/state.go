@@ -1,9 +1,9 @@
 package store
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
+	"strings"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/engine"
@@ -97,14 +97,14 @@ func (s *StepState) Requeue(version, at int64) {
 }
 
 // SetExtra sets key, cost and superseded from a row's rare columns (Extra.Encode). Nearly all rows have a plain key and
-// neither of the others: these are read without decoding the JSON.
-func (s *StepState) SetExtra(raw []byte) error {
+// neither of the others: these are read without decoding the JSON, and share its memory.
+func (s *StepState) SetExtra(raw string) error {
 	if len(raw) == 0 {
 		return nil
 	}
-	if key, ok := bytes.CutPrefix(raw, []byte(`{"k":"`)); ok && !bytes.Contains(raw, []byte(`"c":`)) && !bytes.Contains(raw, []byte(`"o":`)) {
-		if end := bytes.IndexByte(key, '"'); end >= 0 && bytes.IndexByte(key[:end], '\\') < 0 {
-			s.Key = string(key[:end])
+	if key, ok := strings.CutPrefix(raw, `{"k":"`); ok && !strings.Contains(raw, `"c":`) && !strings.Contains(raw, `"o":`) {
+		if end := strings.IndexByte(key, '"'); end >= 0 && strings.IndexByte(key[:end], '\\') < 0 {
+			s.Key = key[:end]
 			return nil
 		}
 	}
@@ -113,7 +113,7 @@ func (s *StepState) SetExtra(raw []byte) error {
 		Cost       int64  `json:"c"`
 		Superseded int    `json:"o"`
 	}
-	err := json.Unmarshal(raw, &x)
+	err := json.Unmarshal([]byte(raw), &x)
 	s.Key, s.Cost, s.Superseded = x.Key, x.Cost, x.Superseded != 0
 	return err
 }

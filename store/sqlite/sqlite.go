@@ -58,6 +58,8 @@ type Store struct {
 	used  used
 	bad   store.Unremovable
 	sweep store.Sweep
+
+	halves sync.Mutex // held while two connections read the halves of what one caller wants
 }
 
 var _ store.Store = (*Store)(nil)

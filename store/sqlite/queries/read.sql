@@ -103,18 +103,18 @@ WHERE execution = ?1 AND idx IN (SELECT value FROM json_each(?2)) AND rare ->> '
 ORDER BY idx
 
 -- name: states_end
-SELECT coalesce(max(idx) + 1, 0) FROM step WHERE execution = ?1
+SELECT idx + 1, worker FROM step WHERE execution = ?1 ORDER BY idx DESC LIMIT 1
 
 -- name: states
-SELECT idx, version, status, attempt, worker, coalesce(queued, 0), coalesce(started, 0), coalesce(ended, 0),
-    CASE WHEN length(rare) <= 500 THEN rare ELSE json_object('k', rare ->> 'k', 'c', rare ->> 'c', 'o', rare -> 'o') END
+SELECT (idx << 32) | ((attempt & 0xffffff) << 8) | status, version, queued, started, ended, iif(worker = ?4, 0, worker),
+    CASE WHEN length(rare) > 500 THEN json_object('k', rare ->> 'k', 'c', rare ->> 'c', 'o', rare -> 'o') ELSE rare END
 FROM step
-WHERE execution = ?1
+WHERE execution = ?1 AND idx >= ?2 AND idx < ?3
 ORDER BY idx
 
 -- name: states_of
-SELECT idx, version, status, attempt, worker, coalesce(queued, 0), coalesce(started, 0), coalesce(ended, 0),
-    CASE WHEN length(rare) <= 500 THEN rare ELSE json_object('k', rare ->> 'k', 'c', rare ->> 'c', 'o', rare -> 'o') END
+SELECT (idx << 32) | ((attempt & 0xffffff) << 8) | status, version, queued, started, ended, worker,
+    CASE WHEN length(rare) > 500 THEN json_object('k', rare ->> 'k', 'c', rare ->> 'c', 'o', rare -> 'o') ELSE rare END
 FROM step
 WHERE execution = ?1 AND idx IN (SELECT value FROM json_each(?2))
 ORDER BY idx
