@@ -263,6 +263,35 @@ func TestTablesAreMadeAnew(t *testing.T) {
 	}
 }
 
+// TestPackedParts: of a table that is read in several parts each is kept, and only these.
+func TestPackedParts(t *testing.T) {
+	r := newRows(t)
+	table, err := r.hub(field.Options{}).Table(t.Context(), r.begin(1, 100_100))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pack := func(from, limit int) []byte {
+		t.Helper()
+		out, err := table.Packed([]string{"start"}, from, limit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	first, second := pack(0, field.PackedRows), pack(field.PackedRows, field.PackedRows)
+	for from, want := range map[int][]byte{0: first, field.PackedRows: second} {
+		if got := pack(from, field.PackedRows); &got[0] != &want[0] {
+			t.Errorf("the part from %d on is made again", from)
+		}
+	}
+	if got := pack(field.PackedRows, 50); bytes.Equal(got, second) {
+		t.Error("50 steps are taken for the whole part")
+	}
+	if got := pack(0, table.Len()); bytes.Equal(got, first) {
+		t.Error("all steps are taken for the first part")
+	}
+}
+
 // TestPacked: what is kept compressed is what is encoded, and parts are not taken for the whole.
 func TestPacked(t *testing.T) {
 	r := newRows(t)

@@ -11,22 +11,31 @@ import (
 // perPacked is the memory in bytes, for each step, within which the compressed columns of a table are kept.
 const perPacked = 12
 
-// packed is all rows of a table, compressed, by the columns that were asked for. Each is written when it is first asked for, and kept while
-// there is room: pages that open an execution all ask for the same.
+// PackedRows is how many rows those who read a whole table ask for at a time, from a multiple of it on: what Packed gives them is kept.
+const PackedRows = 100_000
+
+// packed is the rows of a table, compressed, by the columns and the first row that were asked for. Each is written when it is first asked
+// for, and kept while there is room: pages that open an execution all ask for the same.
 type packed struct {
 	mu    sync.Mutex
-	kept  map[string][]byte
+	kept  map[packedKey][]byte
 	bytes int
+}
+
+type packedKey struct {
+	columns string
+	from    int
 }
 
 // Packed is what Encode writes, compressed with gzip at its fastest level. The caller must not change it.
 func (t *Table) Packed(names []string, from, limit int) ([]byte, error) {
-	whole := from == 0 && limit >= t.Len()
-	which := strings.Join(names, ",")
-	if whole {
+	rest := t.Len() - from
+	keeps := rest > 0 && from%PackedRows == 0 && min(limit, rest) == min(PackedRows, rest)
+	key := packedKey{strings.Join(names, ","), from}
+	if keeps {
 		t.packed.mu.Lock()
 		defer t.packed.mu.Unlock()
-		if kept := t.packed.kept[which]; kept != nil {
+		if kept := t.packed.kept[key]; kept != nil {
 			return kept, nil
 		}
 	}
@@ -35,11 +44,12 @@ func (t *Table) Packed(names []string, from, limit int) ([]byte, error) {
 		return nil, err
 	}
 	out := Pack(raw)
-	if whole && t.packed.bytes+len(out) <= perPacked*t.Len() {
+	if keeps && t.packed.bytes+len(out) <= perPacked*t.Len() {
 		if t.packed.kept == nil {
-			t.packed.kept = map[string][]byte{}
+			t.packed.kept = map[packedKey][]byte{}
 		}
-		t.packed.kept[which] = bytes.Clone(out)
+		out = bytes.Clone(out)
+		t.packed.kept[key] = out
 		t.packed.bytes += len(out)
 	}
 	return out, nil
