@@ -3,6 +3,7 @@ package definition_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"testing"
 
@@ -58,6 +59,31 @@ func TestSnapshotRoundTrip(t *testing.T) {
 		}
 		if !bytes.Equal(raw, again) {
 			t.Errorf("%s: encoded differently the second time:\n%s\n%s", file, raw, again)
+		}
+	}
+}
+
+// The lists of large definitions come back as they were, those that are not there included.
+func TestLargeSnapshots(t *testing.T) {
+	many := &definition.Definition{Name: "many", Parameters: []definition.Parameter{{Name: "p", Default: []any{map[string]any{"a": `"[{\`}}}}}
+	for i := range 1200 {
+		many.Steps = append(many.Steps, definition.Step{ID: fmt.Sprint("s", i), Action: "util.noop", Params: map[string]any{"list": []any{map[string]any{}}}})
+	}
+	for _, d := range []*definition.Definition{
+		many,
+		{Name: "elsewhere", Finally: many.Steps},
+		{Name: "sub", Pipelines: map[string]*definition.Definition{"many": many}, Steps: many.Steps[:1]},
+	} {
+		raw, err := definition.Encode(d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		back, err := definition.Decode(raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(d, back, content); diff != "" {
+			t.Errorf("%s (-before +after):\n%s", d.Name, diff)
 		}
 	}
 }
