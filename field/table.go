@@ -3,6 +3,7 @@ package field
 import (
 	"math"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/stepwell/stepwell"
@@ -154,15 +155,15 @@ func (t *Table) name(i int32, key string) {
 		} else if parent, ok := t.containers[key[:p.parent]]; ok {
 			t.parent[i] = uint32(parent) + 1
 		} else { // an iteration has no event of its own when it begins: its row may come later
-			around := key[:p.parent]
+			around := strings.Clone(key[:p.parent])
 			t.orphans[around] = append(t.orphans[around], i)
 		}
 	}
 	if p.node != nowhere && t.blockOf(p.node).graph == nil {
-		t.spawned[i] = key
+		t.spawned[i] = strings.Clone(key) // the row's may be part of something larger
 	}
 	if t.container(i) {
-		t.containers[key] = i
+		t.containers[strings.Clone(key)] = i
 		for _, inside := range t.orphans[key] {
 			t.parent[inside] = uint32(i) + 1
 		}

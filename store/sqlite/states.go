@@ -32,11 +32,12 @@ func (s *Store) States(ctx context.Context, execution int64, of []int32) ([]stor
 	}
 	var end int
 	var worker sql.NullString
-	err = s.each(ctx, func(rows *sql.Rows) error { return rows.Scan(&end, &worker) }, s.sql["states_end"], execution)
+	var over sql.NullBool
+	err = s.each(ctx, func(rows *sql.Rows) error { return rows.Scan(&end, &worker, &over) }, s.sql["states_end"], execution)
 	if err != nil {
 		return nil, fault("read "+s.path, err)
 	}
-	states, err := s.allStates(ctx, execution, end, worker.String)
+	states, err := s.allStates(ctx, execution, end, worker.String, over.Bool)
 	if err != nil {
 		return nil, fault("read "+s.path, err)
 	}
@@ -44,17 +45,18 @@ func (s *Store) States(ctx context.Context, execution int64, of []int32) ([]stor
 }
 
 // manyStates is the number of rows from which on two connections read a half each, unless they already do so for another caller:
-// two of the four remain for all other reads.
+// two of the four remain for all other reads. Of an execution that is not over one reads all: two would see different commits.
 const manyStates = 10_000
 
-// allStates reads all rows of an execution, whose indexes are below end. Most have been written by the worker.
-func (s *Store) allStates(ctx context.Context, execution int64, end int, worker string) ([]store.StepState, error) {
+// allStates reads all rows of an execution, whose indexes are below end. The worker has probably run most of them.
+func (s *Store) allStates(ctx context.Context, execution int64, end int, worker string, over bool) ([]store.StepState, error) {
 	read := func(ctx context.Context, from, to int, states *[]store.StepState) error {
 		return s.each(ctx, newStateScan(worker).into(states), s.sql["states"], execution, from, to, worker)
 	}
 	states := make([]store.StepState, 0, end) // a list that grows costs a quarter of the time
-	if end < manyStates || !s.halves.TryLock() {
-		return states, read(ctx, 0, engine.MaxSteps, &states)
+	if end < manyStates || !over || !s.halves.TryLock() {
+		err := read(ctx, 0, engine.MaxSteps, &states)
+		return states, err
 	}
 	defer s.halves.Unlock()
 	middle := end / 2

@@ -103,7 +103,7 @@ WHERE execution = ?1 AND idx IN (SELECT value FROM json_each(?2)) AND rare ->> '
 ORDER BY idx
 
 -- name: states_end
-SELECT idx + 1, worker FROM step WHERE execution = ?1 ORDER BY idx DESC LIMIT 1
+SELECT idx + 1, worker, (SELECT status >= 4 FROM execution WHERE no = ?1) FROM step WHERE execution = ?1 ORDER BY idx DESC LIMIT 1
 
 -- name: states
 SELECT (idx << 32) | ((attempt & 0xffffff) << 8) | status, version, queued, started, ended, iif(worker = ?4, 0, worker),
