@@ -60,6 +60,18 @@ func TestPauseAndResume(t *testing.T) {
 	wantCode(t, "Cancel after the end", r.Cancel(t.Context(), id, ""), "")
 }
 
+// TestPlanInMemory: who shows an execution that this conductor has run need not compile its definition again.
+func TestPlanInMemory(t *testing.T) {
+	r := newRig(t, build{})
+	p := r.register(pipeline(t, "name: c\nsteps:\n  - {id: a, action: t.echo}\n"))
+	if got := r.Plan(p.Hash); got != p.Plan() {
+		t.Errorf("the plan is %p, want %p", got, p.Plan())
+	}
+	if got := r.Plan([32]byte{}); got != nil {
+		t.Error("there is a plan of a definition that nobody has registered")
+	}
+}
+
 func TestCancel(t *testing.T) {
 	r := newRig(t, build{})
 	id := r.begin(pipeline(t, "name: c\nsteps:\n  - {id: a, action: t.block}\n  - {id: b, action: t.echo, depends_on: [a]}\nfinally:\n  - {id: f, action: t.echo}\n"))

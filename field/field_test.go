@@ -15,6 +15,7 @@ import (
 	"github.com/stepwell/stepwell/definition"
 	"github.com/stepwell/stepwell/engine"
 	"github.com/stepwell/stepwell/field"
+	"github.com/stepwell/stepwell/plan"
 	"github.com/stepwell/stepwell/spec"
 	"github.com/stepwell/stepwell/store"
 )
@@ -260,6 +261,36 @@ func TestTablesAreMadeAnew(t *testing.T) {
 	r.columns(t, h, x)
 	if r.whole != 3 {
 		t.Errorf("after a restart: %d tables were made, want 3", r.whole)
+	}
+}
+
+// TestPlansInMemory: a definition whose plan somebody has is not read.
+func TestPlansInMemory(t *testing.T) {
+	r := newRows(t)
+	d, err := definition.Decode(r.definition)
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiled, err := plan.Compile(d, everyAction{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := r.begin(1, 10)
+	want := r.columns(t, r.hub(field.Options{}), x)
+	r.definition = nil
+	h := r.hub(field.Options{Plan: func(hash [sha256.Size]byte) *plan.Plan {
+		if hash != [sha256.Size]byte(x.Definition) {
+			return nil
+		}
+		return compiled
+	}})
+	if got := r.columns(t, h, x); !bytes.Equal(got, want) {
+		t.Error("the columns differ from those of a definition that was read")
+	}
+	other := r.begin(2, 10)
+	other.Definition = make([]byte, sha256.Size)
+	if _, err := h.Table(t.Context(), other); err == nil {
+		t.Error("there is a table of a definition that neither the store nor the memory has")
 	}
 }
 
