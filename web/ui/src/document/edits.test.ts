@@ -1,9 +1,9 @@
-import { readdirSync, readFileSync } from "node:fs"
-import { join } from "node:path"
+import { readFileSync } from "node:fs"
 import { parse } from "yaml"
 import { expect, test } from "vitest"
 import { addDependency, addStep, dependencies, moveStep, Refusal, removeDependency, removeKey, removeStep, renameStep, setKey, Source, wrapInGroup, type Edit } from "./edits"
 import { applyChanges, foretold } from "./source"
+import { documents, root } from "../../test/repository"
 
 const flow = `# the pipeline
 name: nightly   # every night
@@ -110,22 +110,11 @@ test("what others share is refused with its place", () => {
 })
 
 // Every document of the repository: each edit does what was meant and nothing else, or says why not.
-const root = new URL("../../../../", import.meta.url).pathname
-function documents(dir: string, depth = 0): string[] {
-  if (depth > 7) return []
-  return readdirSync(dir, { withFileTypes: true }).flatMap((f) => {
-    if (f.name === "node_modules" || f.name === "dist" || f.name.startsWith(".")) return []
-    const path = join(dir, f.name)
-    if (f.isDirectory()) return documents(path, depth + 1)
-    return /\.(ya?ml|json)$/.test(f.name) ? [path] : []
-  })
-}
-
 test("edits of all documents of the repository", { timeout: 300_000 }, () => {
   let docs = 0
   let made = 0
   const refused: string[] = []
-  for (const file of documents(root)) {
+  for (const file of documents()) {
     const text = readFileSync(file, "utf8")
     if (!/^\s*"?steps"?\s*:|^\s*\{/m.test(text) || text.length > 40_000) continue
     let source: Source

@@ -1,6 +1,7 @@
 // Edits of a pipeline's text by a form or a graph, as the smallest changes of it: every byte elsewhere stays, comments included. Each edit
 // is checked before it is given: the text that comes out must parse to the value that was meant, else the edit is refused. Pure.
 import { isMap, isScalar, isSeq, type Node, type Scalar, type YAMLMap, type YAMLSeq } from "yaml"
+import { means, type Meant, type Value } from "./check"
 import { insertItem, insertPair, removeItem, removePair, itemLines, reindent } from "./collections"
 import { renderBlock, renderInline, renderText } from "./render"
 import { applyChanges, isFlow, pairOf, Refusal, Source, told, untouchable, type Change, type Path, type StepPlace } from "./source"
@@ -13,12 +14,10 @@ export interface Edit { changes: Change[]; text: string }
 /** Place is one where a step's id is used: what the server's plan tells (references), in offsets of the text. */
 export interface Place { from: number; to: number }
 
-type Value = { [key: string]: unknown }
-
 /** setKey gives a key below a path a value; undefined removes it. */
 export function setKey(text: string, path: Path, value: unknown): Edit {
   const source = Source.of(text)
-  return checked(source, value === undefined ? remove(source, path) : set(source, path, value), (doc) => assign(doc, path, value))
+  return checked(source, value === undefined ? remove(source, path) : set(source, path, value), (doc) => doc.put(path, value))
 }
 
 /** removeKey removes a key; one that is not there is no change. */
@@ -34,7 +33,7 @@ export function addDependency(text: string, key: string, on: string): Edit {
   const list = source.node(path)
   untouchable(list)
   const changes = isSeq(list) ? insertItem(source, list as YAMLSeq, list.items.length, on) : set(source, path, [...now, on])
-  return checked(source, changes, (doc) => assign(doc, path, [...now, on]))
+  return checked(source, changes, (doc) => doc.put(path, [...now, on]))
 }
 
 /** removeDependency undoes addDependency; the key goes with the last one. */
@@ -43,7 +42,7 @@ export function removeDependency(text: string, key: string, on: string): Edit {
   const step = source.step(key)
   return checked(source, dropDependency(source, step, on), (doc) => {
     const rest = dependencies(step).filter((d) => d !== on)
-    assign(doc, [...step.path, "depends_on"], rest.length > 0 ? rest : undefined)
+    doc.put([...step.path, "depends_on"], rest.length > 0 ? rest : undefined)
   })
 }
 
@@ -64,8 +63,8 @@ export function addStep(text: string, where: { after: string } | { list: Path },
   untouchable(list)
   const changes = isSeq(list) ? insertItem(source, list as YAMLSeq, index, step) : set(source, path, [step])
   return checked(source, changes, (doc) => {
-    const steps = (lookup(doc, path) as unknown[] | undefined) ?? []
-    assign(doc, path, [...steps.slice(0, index), step, ...steps.slice(index)])
+    const steps = (doc.get(path) as unknown[] | undefined) ?? []
+    doc.put(path, [...steps.slice(0, index), step, ...steps.slice(index)])
   })
 }
 
@@ -86,10 +85,10 @@ export function removeStep(text: string, key: string): Edit {
     for (const other of beside) {
       const now = dependencies(other)
       const rest = now.filter((d) => d !== step.id)
-      if (rest.length < now.length) assign(doc, [...other.path, "depends_on"], rest.length > 0 ? rest : undefined)
+      if (rest.length < now.length) doc.put([...other.path, "depends_on"], rest.length > 0 ? rest : undefined)
     }
     const owner = step.path.slice(0, -1)
-    assign(doc, owner, last ? undefined : (lookup(doc, owner) as unknown[]).filter((_, i) => i !== step.index))
+    doc.put(owner, last ? undefined : (doc.get(owner) as unknown[]).filter((_, i) => i !== step.index))
   })
 }
 
@@ -109,10 +108,10 @@ export function moveStep(text: string, key: string, after: string): Edit {
   const changes = [{ from: lines.from, to: lines.to, insert: "" }, { from: at, to: at, insert: before + body }]
   return checked(source, changes, (doc) => {
     const owner = step.path.slice(0, -1)
-    const list = [...(lookup(doc, owner) as unknown[])]
+    const list = [...(doc.get(owner) as unknown[])]
     const [moved] = list.splice(step.index, 1)
     list.splice(target < step.index ? target + 1 : target, 0, moved)
-    assign(doc, owner, list)
+    doc.put(owner, list)
   })
 }
 
@@ -166,9 +165,9 @@ export function wrapInGroup(text: string, keys: readonly string[], id: string): 
   const touched = others.filter((s) => dependencies(s).some((d) => inside.has(d)))
   for (const s of touched) changes.push(...set(source, [...s.path, "depends_on"], swap(s)))
   return checked(source, changes, (doc) => {
-    for (const s of touched) assign(doc, [...s.path, "depends_on"], swap(s))
+    for (const s of touched) doc.put([...s.path, "depends_on"], swap(s))
     const owner = first.path.slice(0, -1)
-    const all = lookup(doc, owner) as Value[]
+    const all = doc.get(owner) as Value[]
     const members = all.slice(first.index, first.index + steps.length).map((m) => {
       const rest = ((m.depends_on as string[] | undefined) ?? []).filter((d) => inside.has(d))
       const copy: Value = { ...m }
@@ -177,7 +176,7 @@ export function wrapInGroup(text: string, keys: readonly string[], id: string): 
       return copy
     })
     const group = { id, ...(outer.length > 0 ? { depends_on: outer } : {}), steps: members }
-    assign(doc, owner, [...all.slice(0, first.index), group, ...all.slice(first.index + steps.length)])
+    doc.put(owner, [...all.slice(0, first.index), group, ...all.slice(first.index + steps.length)])
   })
 }
 
@@ -256,43 +255,14 @@ function remove(source: Source, path: Path): Change[] {
 }
 
 // checked gives an edit whose result is what was meant.
-function checked(source: Source, changes: Change[], mean: (doc: Value) => void): Edit {
+function checked(source: Source, changes: Change[], mean: (doc: Meant) => void): Edit {
   const text = told(source, applyChanges(source.text, changes))
-  const meant = structuredClone(source.value()) as Value
-  mean(meant)
   let right: boolean
   try {
-    right = canonical(structuredClone(Source.of(text).value())) === canonical(meant)
+    right = means(source, text, changes, mean)
   } catch (err) { // it does not parse, or refers to itself
     throw new Refusal(`the text cannot be changed here by a click (${(err as Error).message}): change it by hand`, changes[0]?.from)
   }
   if (!right) throw new Refusal("the text cannot be changed here by a click: change it by hand", changes[0]?.from)
   return { changes: changes.filter((c) => c.from !== c.to || c.insert !== ""), text }
-}
-
-// canonical compares values without the order of their keys.
-function canonical(value: unknown): string {
-  return JSON.stringify(value, (_, v) => {
-    if (ArrayBuffer.isView(v)) return `bytes ${(v as Uint8Array).join()}`
-    if (typeof v === "bigint") return String(v)
-    if (v && typeof v === "object" && !Array.isArray(v)) return Object.fromEntries(Object.entries(v as Value).sort(([a], [b]) => (a < b ? -1 : 1)))
-    return typeof v === "number" && !Number.isFinite(v) ? String(v) : v
-  })
-}
-
-function lookup(doc: unknown, path: Path): unknown {
-  return path.reduce<unknown>((at, part) => (at as Value | undefined)?.[part as string], doc)
-}
-
-function assign(doc: Value, path: Path, value: unknown): void {
-  let at: Value = doc
-  path.slice(0, -1).forEach((part, i) => {
-    at[part as string] ??= typeof path[i + 1] === "number" ? [] : {}
-    at = at[part as string] as Value
-  })
-  const key = path.at(-1)! as string
-  if (value === undefined) {
-    if (Array.isArray(at)) at.splice(Number(key), 1)
-    else delete at[key]
-  } else at[key] = value
 }

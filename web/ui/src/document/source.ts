@@ -42,7 +42,11 @@ export class Source {
 
   get root(): YAMLMap { return this.doc.contents as YAMLMap }
 
-  value(): unknown { return this.doc.toJS({ maxAliasCount: 10_000 }) }
+  private read?: { value: unknown }
+  private places?: readonly StepPlace[]
+
+  /** value is what the text means. Nobody changes it. */
+  value(): unknown { return (this.read ??= { value: this.doc.toJS({ maxAliasCount: 10_000 }) }).value }
 
   /** node is what stands at a path, undefined if nothing does. Nothing behind an alias or a merge key is found. */
   node(path: Path): Node | undefined {
@@ -56,7 +60,9 @@ export class Source {
   }
 
   /** steps are all steps of the text, in its order. */
-  steps(): StepPlace[] {
+  steps(): readonly StepPlace[] { return (this.places ??= this.walked()) }
+
+  private walked(): StepPlace[] {
     const found: StepPlace[] = []
     const walk = (map: YAMLMap, name: string, prefix: string, path: Path, depth: number) => {
       const list = pairOf(map, name)?.value
