@@ -69,6 +69,36 @@ test("a step is added, renamed with what names it, and undone by one history", a
   await o.close()
 })
 
+test("an edit by the graph is the text at once, before it is shown: what is typed and added meanwhile joins it, and one history undoes all", async () => {
+  const id = await store("by-both")
+  const o = await open(server, `/pipelines/${id}/edit?view=both`)
+  await o.page.getByText("0 errors").waitFor()
+  await o.page.getByRole("searchbox", { name: "Search actions" }).fill("util.wait")
+  const piece = o.page.getByRole("complementary", { name: "Pieces" }).getByRole("button", { name: /util\.wait/ }).first()
+  const text = o.page.getByRole("textbox", { name: "Pipeline as text" })
+  await text.click()
+  await o.page.keyboard.press("Control+Home")
+  const before = document.replace("nightly", "by-both").trimEnd()
+  const whole = async () => (await text.locator(".cm-line").allTextContents()).join("\n").trimEnd()
+  expect(await whole()).toBe(before)
+  await piece.evaluate((button: HTMLElement) => { // within one task, before anything is drawn
+    button.click()
+    window.document.execCommand("insertText", false, "# typed ") // no event tells of it before
+  })
+  await o.page.getByRole("group", { name: "step wait" }).waitFor()
+  await o.page.keyboard.press("Control+Home") // shows it
+  expect(await whole()).toMatch(/^# typed # every night\n/)
+  expect((await whole()).slice("# typed ".length)).toMatch(/^# every night[^]*  - id: wait\n/)
+  const step = (await whole()).match(/  - id: wait\n(    .*\n?)+/)![0]
+  expect((await whole()).replace("# typed ", "").replace("\n" + step.trimEnd(), "")).toBe(before)
+  await piece.click()
+  await o.page.getByRole("group", { name: "step wait-2" }).waitFor()
+  await text.click()
+  for (let i = 0; i < 4; i++) await o.page.keyboard.press("Control+z")
+  await expect.poll(whole).toBe(before)
+  await o.close()
+})
+
 test("problems are shown while typing, and the last good graph while the text does not parse", async () => {
   const id = await store("by-text")
   const o = await open(server, `/pipelines/${id}/edit?view=both`)

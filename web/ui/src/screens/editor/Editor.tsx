@@ -1,5 +1,5 @@
 import { ReactFlowProvider } from "@xyflow/react"
-import { useCallback, useDeferredValue, useEffect, useMemo, useRef, useState } from "react"
+import { useCallback, useEffect, useMemo, useRef, useState } from "react"
 import { Link, useLocation } from "wouter"
 import { api, data, Problem, queries, send, useAsk, type Schemas } from "../../api/client"
 import { addDependency, addStep, removeDependency, removeStep, renameStep, setKey } from "../../document/edits"
@@ -22,7 +22,7 @@ import { Palette, piecesOf, type Piece } from "./Palette"
 import { MergeDialog, SaveDialog } from "./SaveDialog"
 import { TestBar, TestDialog, topOf } from "./Testing"
 import { TextPane, type Text } from "./TextPane"
-import { useCalls } from "./useCalls"
+import { useCalls, usePainted } from "./useCalls"
 import { offsetOf, useEdits, usePlan } from "./useDraft"
 
 const blank = "name: my-pipeline\n\nsteps:\n  - id: hello\n    action: util.log\n    params: {message: hello}\n"
@@ -76,7 +76,6 @@ function Workbench({ id, opened }: { id: string | undefined; opened: Opened }) {
   const [conflict, setConflict] = useState<{ text: string; etag: string }>()
   const { plan, graph, planned, problem: unplanned, ahead, stale } = usePlan(text)
   const { source, edit } = useEdits(text, pane, ahead)
-  const calm = useDeferredValue(source) // a form beside the text may be a moment behind the keys
   const actions = useAsk(["actions"], () => data(api.GET("/api/v1/actions")), { staleTime: 300_000 })
   const modules = useAsk(["modules"], () => data(api.GET("/api/v1/modules")), { staleTime: 300_000 })
   const pipelines = useAsk(["pipelines", "names"], () => data(api.GET("/api/v1/pipelines", { params: { query: { limit: 100 } } })), { staleTime: 60_000 })
@@ -84,7 +83,8 @@ function Workbench({ id, opened }: { id: string | undefined; opened: Opened }) {
   const view = search.view ?? (window.innerWidth < 1000 ? "graph" : "both")
   const nodes = useMemo(() => graph?.nodes ?? [], [graph])
   const node = nodes.find((n) => n.id === search.step)
-  const formOf = useDeferredValue(node) // the graph is drawn first
+  const form = usePainted(useMemo(() => ({ node, source }), [node, source])) // a form beside text and graph may be a moment behind them
+  const formOf = form.node
   const dirty = text !== stored.base
   const catalogue = useMemo(() => [...(actions.data?.actions ?? []), ...(modules.data?.modules ?? [])], [actions.data, modules.data])
   const pieces = useMemo(() => piecesOf(actions.data?.actions ?? [], modules.data?.modules ?? [], pipelines.data?.pipelines ?? []), [actions.data, modules.data, pipelines.data])
@@ -116,7 +116,14 @@ function Workbench({ id, opened }: { id: string | undefined; opened: Opened }) {
   const lines = useMemo(() => nodes.filter((n) => n.line).sort((a, b) => a.line! - b.line!), [nodes])
   const nodeAt = useCallback((line: number) => lines.findLast((n) => n.line! <= line), [lines])
   const problems = plan?.problems ?? none
-  const problemsOf = useCallback((n: { id: string }) => problems.filter((p) => p.line && nodeAt(p.line)?.id === n.id && !p.warning).length, [problems, nodeAt])
+  const faults = useMemo(() => {
+    const found = new Map<string, number>()
+    for (const p of problems) {
+      const at = p.line && !p.warning ? nodeAt(p.line)?.id : undefined
+      if (at !== undefined) found.set(at, (found.get(at) ?? 0) + 1)
+    }
+    return found
+  }, [problems, nodeAt])
   const known = (): Known => ({
     schema: schema.data, actions: actions.data?.actions ?? [], modules: modules.data?.modules ?? [], pipelines: (pipelines.data?.pipelines ?? []).map((p) => p.name),
     steps: nodes.filter((n) => n.step_id).map((n) => ({ id: n.step_id!, outputs: (n.outputs ?? []).map((o) => o.name) })), params: Object.values<any>((source()?.value() as any)?.parameters ?? []).map((p) => p?.name).filter(Boolean),
@@ -125,6 +132,7 @@ function Workbench({ id, opened }: { id: string | undefined; opened: Opened }) {
   const add = (piece: Piece | undefined, after?: string) => {
     if (!piece) return
     const taken = new Set(nodes.map((n) => n.step_id))
+    if (planned !== text) for (const s of source()?.steps() ?? []) taken.add(s.id) // the graph has not all of them yet
     const stem = piece.title.split(".").pop()!.replace(/[^A-Za-z0-9_-]/g, "-")
     let name = stem
     for (let i = 2; taken.has(name); i++) name = `${stem}-${i}`
@@ -212,10 +220,10 @@ function Workbench({ id, opened }: { id: string | undefined; opened: Opened }) {
       <div className="editor-body">
         {view !== "text" && <Palette pieces={pieces} refused={refused || (stale && "the text does not parse")} onAdd={picked.onAdd} />}
         {view !== "text" && (
-          <GraphPane nodes={nodes} states={states} problemsOf={problemsOf} selected={search.step} stale={stale} readOnly={Boolean(refused)} onSelect={select} {...drawn} />
+          <GraphPane nodes={nodes} states={states} problems={faults} selected={search.step} stale={stale} readOnly={Boolean(refused)} onSelect={select} {...drawn} />
         )}
         {view !== "text" && formOf && (
-          <Inspector key={formOf.id} node={formOf} nodes={nodes} source={calm} action={catalogue.find((a) => a.type === formOf.action || a.aliases?.includes(formOf.action ?? ""))} problems={problems.filter((p) => p.line && nodeAt(p.line)?.id === formOf.id)} refused={refused || (stale && "the text does not parse")} onSet={(path, value) => edit((t) => setKey(t, path, value))} onConnect={connect} onDisconnect={disconnect} onRename={(to) => rename(formOf, to)} onRemove={() => remove(formOf.id)} onReveal={reveal} test={search.test} untestable={untestable} onTest={() => setTesting(topOf(nodes, formOf.id))} />
+          <Inspector key={formOf.id} node={formOf} nodes={nodes} source={form.source} action={catalogue.find((a) => a.type === formOf.action || a.aliases?.includes(formOf.action ?? ""))} problems={problems.filter((p) => p.line && nodeAt(p.line)?.id === formOf.id)} refused={refused || (stale && "the text does not parse")} onSet={(path, value) => edit((t) => setKey(t, path, value))} onConnect={connect} onDisconnect={disconnect} onRename={(to) => rename(formOf, to)} onRemove={() => remove(formOf.id)} onReveal={reveal} test={search.test} untestable={untestable} onTest={() => setTesting(topOf(nodes, formOf.id))} />
         )}
         <div className="editor-text" hidden={view === "graph"}>
           <TextPane ref={pane} initial={opened.text} readOnly={Boolean(refused)} problems={problems} known={known} onChange={setText} onPlace={(offset) => { const n = nodeAt(text.slice(0, offset).split("\n").length); if (n && n.id !== search.step) select(n.id) }} />

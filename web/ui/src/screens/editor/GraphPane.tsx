@@ -1,11 +1,11 @@
-import { Background, Controls, Handle, Position, ReactFlow, useReactFlow, useStore, type Connection, type Edge, type FinalConnectionState, type Node, type NodeChange, type NodeProps } from "@xyflow/react"
+import { Background, Controls, Handle, Position, ReactFlow, getViewportForBounds, useReactFlow, useStore, useStoreApi, type Connection, type Edge, type FinalConnectionState, type Node, type NodeChange, type NodeProps } from "@xyflow/react"
 import "@xyflow/react/dist/style.css"
 import { memo, useDeferredValue, useEffect, useMemo, useRef, type DragEvent } from "react"
 import { StateMark } from "../../parts/State"
 import { complain } from "../../parts/Toasts"
 import { lookOf } from "../../states"
 import { useCalls } from "./useCalls"
-import { arrange, nodeSize, pathBetween, type DraftNode } from "./arrange"
+import { arrange, boundsOf, nodeSize, pathBetween, type DraftNode } from "./arrange"
 import "./graph.css"
 
 type Data = { kind: string; name: string; what: string; times?: string; problems: number; state?: string }
@@ -33,6 +33,7 @@ function StepNode({ data: { kind, name, what, times, problems, state }, selected
 const nodeTypes = { step: memo(StepNode) }
 const deleteKeys = ["Delete", "Backspace"]
 const options = { hideAttribution: true }
+const zoom = { min: 0.1, max: 2 }
 
 /** useSame keeps the elements of a list that say the same as before, and the list where all do, so that only what changed is drawn again. */
 function useSame<T extends { id: string }>(list: T[]): T[] {
@@ -54,8 +55,8 @@ function useSame<T extends { id: string }>(list: T[]): T[] {
 
 interface Props {
   nodes: DraftNode[]
-  /** Problems by line of the document. */
-  problemsOf: (n: DraftNode) => number
+  /** How many problems a node has, for those that have some. */
+  problems: ReadonlyMap<string, number>
   selected?: string
   /** Of the test that is shown, by node. */
   states: ReadonlyMap<string, string>
@@ -71,22 +72,24 @@ interface Props {
 }
 
 /** GraphPane is the document as a graph: edges are pulled from port to port, steps dropped from the palette. */
-export const GraphPane = memo(function GraphPane({ nodes, problemsOf, selected, states, stale, readOnly, onSelect, onConnect, onDisconnect, onRemove, onDrop }: Props) {
+export const GraphPane = memo(function GraphPane({ nodes, problems, selected, states, stale, readOnly, onSelect, onConnect, onDisconnect, onRemove, onDrop }: Props) {
   const flow = useReactFlow()
   const frozen = useDeferredValue(stale) || readOnly // every port is drawn for it: the problem is shown first, and an edit would be refused
   const boxes = useMemo(() => arrange(nodes), [nodes])
-  const shown = useSame(useMemo<Node<Data>[]>(
+  const items = useSame(useMemo<Node<Data>[]>(
     () =>
       nodes.map((node) => {
         const box = boxes.get(node.id) ?? { x: 0, y: 0, ...nodeSize, inside: false }
         return {
-          id: node.id, type: "step", position: { x: box.x, y: box.y }, parentId: node.parent || undefined, draggable: false, selected: node.id === selected,
+          id: node.id, type: "step", position: { x: box.x, y: box.y }, parentId: node.parent || undefined, draggable: false, selected: false,
           width: box.width, height: box.height, deletable: node.kind !== "handler", ariaLabel: `${node.kind} ${node.step_id ?? node.id}${states.has(node.id) ? `, ${lookOf(states.get(node.id)!).word}` : ""}`,
-          data: dataOf(node, problemsOf(node), states.get(node.id)), className: box.inside ? "draft-frame" : undefined,
+          data: dataOf(node, problems.get(node.id) ?? 0, states.get(node.id)), className: box.inside ? "draft-frame" : undefined,
         }
       }),
-    [nodes, boxes, selected, problemsOf, states],
+    [nodes, boxes, problems, states],
   ))
+  const chosen = items.find((n) => n.id === selected)
+  const shown = useMemo(() => (chosen ? items.map((n) => (n === chosen ? { ...n, selected: true } : n)) : items), [items, chosen])
   const edges = useSame(useMemo<Edge[]>(
     () =>
       nodes.flatMap((n) =>
@@ -99,7 +102,12 @@ export const GraphPane = memo(function GraphPane({ nodes, problemsOf, selected, 
   ))
   const count = nodes.length
   const width = useStore((s) => s.width) // the panel of a selected step takes room
-  useEffect(() => void flow.fitView({ padding: 0.15, maxZoom: 1, duration: 0 }), [count, width, flow])
+  const store = useStoreApi()
+  useEffect(() => { // the library's own fitView waits until all nodes were measured, and draws everything several times more
+    const { width, height } = store.getState()
+    const bounds = boundsOf(boxes.values())
+    if (bounds && width > 0 && height > 0) void flow.setViewport(getViewportForBounds(bounds, width, height, zoom.min, 1, 0.15))
+  }, [count, width, flow])
   const parentOf = (id: string) => nodes.find((n) => n.id === id)?.parent ?? ""
   const valid = (c: Connection | Edge) => c.source !== c.target && parentOf(c.source) === parentOf(c.target) && !pathBetween(nodes, c.target, c.source)
   const refuse = (c: { source: string | null; target: string | null }) => {
@@ -131,7 +139,7 @@ export const GraphPane = memo(function GraphPane({ nodes, problemsOf, selected, 
   return (
     <div className="graph-pane" data-stale={stale} onDragOver={(e) => { if (!frozen) e.preventDefault() }} onDrop={drop}>
       <ReactFlow
-        nodes={shown} edges={edges} nodeTypes={nodeTypes} fitView minZoom={0.1} maxZoom={2} onlyRenderVisibleElements={count > 100}
+        nodes={shown} edges={edges} nodeTypes={nodeTypes} minZoom={zoom.min} maxZoom={zoom.max} onlyRenderVisibleElements={count > 100}
         nodesDraggable={false} nodesConnectable={!frozen} deleteKeyCode={frozen ? null : deleteKeys} multiSelectionKeyCode={null} proOptions={options} {...calls}
       >
         <Background gap={20} color="var(--line)" />

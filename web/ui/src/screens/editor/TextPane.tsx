@@ -1,20 +1,23 @@
 import { autocompletion, closeBrackets, completionKeymap, type CompletionContext } from "@codemirror/autocomplete"
 import { defaultKeymap, history, historyKeymap, indentWithTab, redo, undo } from "@codemirror/commands"
-import { yaml } from "@codemirror/lang-yaml"
-import { bracketMatching, defaultHighlightStyle, foldGutter, HighlightStyle, indentUnit, syntaxHighlighting } from "@codemirror/language"
-import { lintGutter, setDiagnostics, type Diagnostic } from "@codemirror/lint"
+import { yamlLanguage } from "@codemirror/lang-yaml"
+import { bracketMatching, defaultHighlightStyle, foldGutter, HighlightStyle, indentUnit, LanguageSupport, syntaxHighlighting } from "@codemirror/language"
+import { diagnosticCount, lintGutter, setDiagnostics, type Diagnostic } from "@codemirror/lint"
 import { highlightSelectionMatches, searchKeymap } from "@codemirror/search"
-import { Compartment, EditorState, type Extension } from "@codemirror/state"
+import { Compartment, EditorState, type ChangeSet, type Extension } from "@codemirror/state"
 import { EditorView, highlightActiveLine, keymap, lineNumbers } from "@codemirror/view"
 import { tags } from "@lezer/highlight"
-import { useEffect, useImperativeHandle, useRef, type Ref } from "react"
+import { useCallback, useEffect, useImperativeHandle, useRef, type Ref } from "react"
 import { nonce, type Schemas } from "../../api/client"
-import type { Change } from "../../document/source"
+import type { Edit } from "../../document/edits"
 import { suggest, type Known } from "./complete"
+import { afterPaint } from "./useCalls"
 
 /** Text is what others do with the text. */
 export interface Text {
-  apply: (changes: readonly Change[]) => void
+  /** apply makes an edit of the text. It is the text at once; it is shown a moment later, when the graph of it was drawn, and before
+   * anything else is done with the text. */
+  apply: (edit: Edit) => void
   replace: (text: string) => void
   reveal: (offset: number) => void
   undo: () => void
@@ -42,8 +45,12 @@ const theme = EditorView.theme({
   "&.cm-focused": { outline: "none" },
 })
 
+// A tree of small parts: after a change, the parser takes over those that did not change. Of the usual ones of 1024 characters, which hold
+// several steps, it takes over none, and reads the whole text again.
+const yaml = new LanguageSupport(yamlLanguage.configure({ bufferLength: 64 }))
+
 /** basics are what every view of a pipeline's text has. */
-export const basics: Extension[] = [lineNumbers(), yaml(), syntaxHighlighting(look), syntaxHighlighting(defaultHighlightStyle, { fallback: true }), theme, EditorView.cspNonce.of(nonce), EditorView.lineWrapping]
+export const basics: Extension[] = [lineNumbers(), yaml, syntaxHighlighting(look), syntaxHighlighting(defaultHighlightStyle, { fallback: true }), theme, EditorView.cspNonce.of(nonce), EditorView.lineWrapping]
 
 /** diagnosticsOf places the server's problems in the text. */
 export function diagnosticsOf(text: string, problems: readonly Schemas["Detail"][]): Diagnostic[] {
@@ -69,6 +76,11 @@ interface Props {
   ref: Ref<Text>
 }
 
+const most = 250 // ms until an edit is shown, whatever is drawn meanwhile
+
+// What a hand can begin an edit of the text with.
+const begins = ["keydown", "beforeinput", "compositionstart", "pointerdown", "mousedown", "click", "paste", "cut", "drop", "focusin"]
+
 /** TextPane is the document as text: it is the truth, whatever else is shown. */
 export function TextPane({ initial, readOnly, problems, known, onChange, onPlace, ref }: Props) {
   const host = useRef<HTMLDivElement>(null)
@@ -76,6 +88,14 @@ export function TextPane({ initial, readOnly, problems, known, onChange, onPlace
   const locked = useRef(new Compartment())
   const calls = useRef({ known, onChange, onPlace })
   calls.current = { known, onChange, onPlace }
+  const waiting = useRef<{ changes: ChangeSet; timer: ReturnType<typeof setTimeout> }>(undefined)
+  const settle = useCallback(() => {
+    const late = waiting.current
+    if (!late) return
+    waiting.current = undefined
+    clearTimeout(late.timer)
+    view.current!.dispatch({ changes: late.changes, userEvent: "input.form" })
+  }, [])
   useEffect(() => {
     const complete = (c: CompletionContext) => {
       const found = suggest(c.state.doc.toString(), c.pos, calls.current.known())
@@ -92,27 +112,45 @@ export function TextPane({ initial, readOnly, problems, known, onChange, onPlace
           keymap.of([...completionKeymap, ...searchKeymap, ...historyKeymap, ...defaultKeymap, indentWithTab]),
           EditorView.contentAttributes.of({ "aria-label": "Pipeline as text" }),
           EditorView.updateListener.of((u) => {
-            if (u.docChanged) calls.current.onChange(u.state.doc.toString())
+            const late = waiting.current
+            if (late && u.docChanged) late.changes = late.changes.map(u.changes) // what nothing of begins has foretold
+            if (u.docChanged) calls.current.onChange((late ? late.changes.apply(u.state.doc) : u.state.doc).toString())
             if (u.selectionSet && u.view.hasFocus) calls.current.onPlace(u.state.selection.main.head)
           }),
         ],
       }),
     })
     view.current = v
-    return () => v.destroy()
+    for (const type of begins) host.current!.addEventListener(type, settle, { capture: true })
+    return () => {
+      clearTimeout(waiting.current?.timer)
+      waiting.current = undefined
+      v.destroy()
+    }
     // The text is the editor's own from here on; Text.replace sets another.
   }, [])
   useEffect(() => { view.current?.dispatch({ effects: locked.current.reconfigure(EditorState.readOnly.of(readOnly)) }) }, [readOnly])
   useEffect(() => {
-    const v = view.current
-    if (v) v.dispatch(setDiagnostics(v.state, diagnosticsOf(v.state.doc.toString(), problems)))
-  }, [problems])
-  useImperativeHandle(ref, () => ({
-    apply: (changes) => view.current!.dispatch({ changes: changes.map((c) => ({ ...c })), userEvent: "input.form" }),
-    replace: (text) => view.current!.dispatch({ changes: { from: 0, to: view.current!.state.doc.length, insert: text } }),
-    reveal: (offset) => view.current!.dispatch({ selection: { anchor: Math.min(offset, view.current!.state.doc.length) }, effects: EditorView.scrollIntoView(Math.min(offset, view.current!.state.doc.length), { y: "center" }) }),
-    undo: () => undo(view.current!),
-    redo: () => redo(view.current!),
-  }))
+    const tell = () => {
+      settle() // the problems are those of the text with the edit
+      const v = view.current!
+      if (problems.length > 0 || diagnosticCount(v.state) > 0) v.dispatch(setDiagnostics(v.state, diagnosticsOf(v.state.doc.toString(), problems)))
+    }
+    if (waiting.current) return afterPaint(tell)
+    tell()
+  }, [problems, settle])
+  useImperativeHandle(ref, () => {
+    const settled = <A extends unknown[]>(act: (...args: A) => unknown) => (...args: A) => { settle(); act(...args) }
+    return {
+      apply: settled((edit: Edit) => {
+        waiting.current = { changes: view.current!.state.changes(edit.changes.map((c) => ({ ...c }))), timer: setTimeout(settle, most) }
+        calls.current.onChange(edit.text)
+      }),
+      replace: settled((text: string) => view.current!.dispatch({ changes: { from: 0, to: view.current!.state.doc.length, insert: text } })),
+      reveal: settled((offset: number) => view.current!.dispatch({ selection: { anchor: Math.min(offset, view.current!.state.doc.length) }, effects: EditorView.scrollIntoView(Math.min(offset, view.current!.state.doc.length), { y: "center" }) })),
+      undo: settled(() => undo(view.current!)),
+      redo: settled(() => redo(view.current!)),
+    }
+  })
   return <div ref={host} className="text-pane" />
 }

@@ -11,10 +11,16 @@ export const nodeSize = { width: 196, height: 54 }
 const gap = { x: 56, y: 18 }
 const frame = { top: 34, side: 14 }
 
+function listed<T>(lists: Map<string, T[]>, key: string, item: T): void {
+  const list = lists.get(key)
+  if (list) list.push(item)
+  else lists.set(key, [item])
+}
+
 /** arrange places every node. */
 export function arrange(nodes: readonly DraftNode[]): Map<string, Box> {
   const children = new Map<string, DraftNode[]>()
-  for (const n of nodes) children.set(n.parent ?? "", [...(children.get(n.parent ?? "") ?? []), n])
+  for (const n of nodes) listed(children, n.parent ?? "", n)
   const boxes = new Map<string, Box>()
   const place = (parent: string, depth: number): { width: number; height: number } => {
     const layers: DraftNode[][] = []
@@ -41,18 +47,30 @@ export function arrange(nodes: readonly DraftNode[]): Map<string, Box> {
   return boxes
 }
 
+/** boundsOf is the smallest rectangle around all boxes, undefined if there are none. Those inside of others count with them: the first
+ * node is at the origin. */
+export function boundsOf(boxes: Iterable<Box>): { x: number; y: number; width: number; height: number } | undefined {
+  let bounds: { x: number; y: number; width: number; height: number } | undefined
+  for (const b of boxes) {
+    bounds ??= { x: 0, y: 0, width: 0, height: 0 }
+    bounds.width = Math.max(bounds.width, b.x + b.width)
+    bounds.height = Math.max(bounds.height, b.y + b.height)
+  }
+  return bounds
+}
+
 /** pathBetween is a way along dependencies from one node to another, both included, or undefined: what an edge would close to a cycle. */
 export function pathBetween(nodes: readonly DraftNode[], from: string, to: string): string[] | undefined {
   const next = new Map<string, string[]>()
-  for (const n of nodes) for (const d of n.depends_on) next.set(d, [...(next.get(d) ?? []), n.id])
+  for (const n of nodes) for (const d of n.depends_on) listed(next, d, n.id)
   const came = new Map<string, string>([[from, ""]])
   const queue = [from]
   for (let i = 0; i < queue.length; i++) {
     const at = queue[i]!
     if (at === to) {
       const way = [to]
-      for (let back = came.get(to)!; back; back = came.get(back)!) way.unshift(back)
-      return way
+      for (let back = came.get(to)!; back; back = came.get(back)!) way.push(back)
+      return way.reverse()
     }
     for (const n of next.get(at) ?? []) {
       if (!came.has(n)) {

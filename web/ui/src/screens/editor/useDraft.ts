@@ -61,7 +61,7 @@ export function usePlan(text: string) {
   return { plan, graph, planned, problem, ahead, stale: plan !== undefined && !plan.graph }
 }
 
-// parsed parses a text when somebody wants to know, once; undefined where it does not parse.
+// parsed parses a text when somebody wants to know, once, with what an edit asks first; undefined where it does not parse.
 function parsed(text: string): () => Source | undefined {
   let found: { source?: Source } | undefined
   return () => {
@@ -69,6 +69,8 @@ function parsed(text: string): () => Source | undefined {
       found = {}
       try {
         found.source = Source.of(text)
+        found.source.steps()
+        found.source.value()
       } catch {
         // the server says why
       }
@@ -95,8 +97,11 @@ export function useEdits(text: string, pane: React.RefObject<Text | null>, ahead
   const edit = useCallback(
     (make: (text: string) => Edit): boolean => {
       try {
-        const { changes } = foretold(ahead, () => make(latest.current)) // the server reads it while it is checked and drawn
-        if (changes.length > 0) pane.current?.apply(changes)
+        const made = foretold(ahead, () => make(latest.current)) // the server reads it while it is checked and drawn
+        if (made.changes.length > 0) {
+          pane.current?.apply(made)
+          latest.current = made.text
+        }
         return true
       } catch (err) {
         complain(err instanceof Refusal ? new Problem(0, "invalid", err.message, err.at !== undefined ? "the place is shown in the text" : "") : err)
