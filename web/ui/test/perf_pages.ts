@@ -62,8 +62,10 @@ export async function editor(server: Server, runs: number) {
       await page.getByRole("textbox", { name: "Pipeline as text" }).click()
       await page.keyboard.press("Control+End")
       const shown = await m.from("keydown", ".editor-errors")
-      await page.keyboard.press("x")
-      const problem = await shown()
+      const problem = await m.profiled("key", async () => {
+        await page.keyboard.press("x")
+        return shown()
+      })
       await m.close()
       return { open, dropped, problem }
     })

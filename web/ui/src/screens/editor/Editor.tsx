@@ -2,7 +2,7 @@ import { ReactFlowProvider } from "@xyflow/react"
 import { useCallback, useEffect, useMemo, useRef, useState } from "react"
 import { Link, useLocation } from "wouter"
 import { api, data, Problem, queries, send, useAsk, type Schemas } from "../../api/client"
-import { addDependency, addStep, removeDependency, removeStep, renameStep, setKey } from "../../document/edits"
+import { addDependency, addStep, removeDependency, removeStep, renameStep, setKey, Source } from "../../document/edits"
 import { merged } from "../../document/merge"
 import { useKeys } from "../../keys"
 import { useRefusal } from "../../me"
@@ -74,7 +74,8 @@ function Workbench({ id, opened }: { id: string | undefined; opened: Opened }) {
   const [tested, setTested] = useState<string>() // the text of the test that is shown
   const [states, setStates] = useState<ReadonlyMap<string, string>>(new Map())
   const [conflict, setConflict] = useState<{ text: string; etag: string }>()
-  const { plan, graph, planned, problem: unplanned, ahead, stale } = usePlan(text)
+  const changed = useRef(0)
+  const { plan, graph, planned, problem: unplanned, ahead, stale } = usePlan(text, changed)
   const { source, edit } = useEdits(text, pane, ahead)
   const actions = useAsk(["actions"], () => data(api.GET("/api/v1/actions")), { staleTime: 300_000 })
   const modules = useAsk(["modules"], () => data(api.GET("/api/v1/modules")), { staleTime: 300_000 })
@@ -223,10 +224,10 @@ function Workbench({ id, opened }: { id: string | undefined; opened: Opened }) {
           <GraphPane nodes={nodes} states={states} problems={faults} selected={search.step} stale={stale} readOnly={Boolean(refused)} onSelect={select} {...drawn} />
         )}
         {view !== "text" && formOf && (
-          <Inspector key={formOf.id} node={formOf} nodes={nodes} source={form.source} action={catalogue.find((a) => a.type === formOf.action || a.aliases?.includes(formOf.action ?? ""))} problems={problems.filter((p) => p.line && nodeAt(p.line)?.id === formOf.id)} refused={refused || (stale && "the text does not parse")} onSet={(path, value) => edit((t) => setKey(t, path, value))} onConnect={connect} onDisconnect={disconnect} onRename={(to) => rename(formOf, to)} onRemove={() => remove(formOf.id)} onReveal={reveal} test={search.test} untestable={untestable} onTest={() => setTesting(topOf(nodes, formOf.id))} />
+          <Inspector key={formOf.id} node={formOf} nodes={nodes} source={form.source} action={catalogue.find((a) => a.type === formOf.action || a.aliases?.includes(formOf.action ?? ""))} problems={problems.filter((p) => p.line && nodeAt(p.line)?.id === formOf.id)} refused={refused || (stale && "the text does not parse")} onSet={(path, value) => edit((t) => setKey(t, [...Source.of(t).step(formOf.id).path, ...path], value))} onConnect={connect} onDisconnect={disconnect} onRename={(to) => rename(formOf, to)} onRemove={() => remove(formOf.id)} onReveal={reveal} test={search.test} untestable={untestable} onTest={() => setTesting(topOf(nodes, formOf.id))} />
         )}
         <div className="editor-text" hidden={view === "graph"}>
-          <TextPane ref={pane} initial={opened.text} readOnly={Boolean(refused)} problems={problems} known={known} onChange={setText} onPlace={(offset) => { const n = nodeAt(text.slice(0, offset).split("\n").length); if (n && n.id !== search.step) select(n.id) }} />
+          <TextPane ref={pane} initial={opened.text} readOnly={Boolean(refused)} problems={problems} known={known} onChange={(t, at) => { changed.current = at; setText(t) }} onPlace={(offset) => { const n = nodeAt(text.slice(0, offset).split("\n").length); if (n && n.id !== search.step) select(n.id) }} />
         </div>
       </div>
       {planning && <PlanDialog text={text} onClose={() => setPlanning(false)} />}

@@ -33,6 +33,7 @@ interface Props {
   action: Schemas["Action"] | undefined
   problems: Schemas["Detail"][]
   refused: string | false
+  /** Path is below the step. */
   onSet: (path: Path, value: unknown) => void
   onConnect: (from: string, to: string) => void
   onDisconnect: (from: string, to: string) => void
@@ -55,7 +56,7 @@ export function Inspector(props: Props) {
   const place = source?.steps().find((s) => s.key === node.id)
   const value = (path: readonly (string | number)[]): unknown => (place ? path.reduce<any>((at, p) => at?.[p], valueOf(source!, place.path)) : undefined)
   const locked = refused || (!place && "the step is not found in the text")
-  const set = (path: Path, v: unknown) => place && props.onSet([...place.path, ...path], v)
+  const set = (path: Path, v: unknown) => place && props.onSet(path, v)
   const params = node.kind === "stream" ? "config" : "params"
   const extra = action ? Object.keys((value([params]) as object | undefined) ?? {}).filter((k) => !action.params.some((f) => f.name === k)) : Object.keys((value([params]) as object | undefined) ?? {})
   return (

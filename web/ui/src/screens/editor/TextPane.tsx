@@ -4,7 +4,7 @@ import { yamlLanguage } from "@codemirror/lang-yaml"
 import { bracketMatching, defaultHighlightStyle, foldGutter, HighlightStyle, indentUnit, LanguageSupport, syntaxHighlighting } from "@codemirror/language"
 import { diagnosticCount, lintGutter, setDiagnostics, type Diagnostic } from "@codemirror/lint"
 import { highlightSelectionMatches, searchKeymap } from "@codemirror/search"
-import { Compartment, EditorState, type ChangeSet, type Extension } from "@codemirror/state"
+import { Compartment, EditorState, Transaction, type ChangeSet, type Extension } from "@codemirror/state"
 import { EditorView, highlightActiveLine, keymap, lineNumbers } from "@codemirror/view"
 import { tags } from "@lezer/highlight"
 import { useCallback, useEffect, useImperativeHandle, useRef, type Ref } from "react"
@@ -71,7 +71,8 @@ interface Props {
   readOnly: boolean
   problems: readonly Schemas["Detail"][]
   known: () => Known
-  onChange: (text: string) => void
+  /** At is when the change began, in ms since 1970. */
+  onChange: (text: string, at: number) => void
   onPlace: (offset: number) => void
   ref: Ref<Text>
 }
@@ -114,7 +115,7 @@ export function TextPane({ initial, readOnly, problems, known, onChange, onPlace
           EditorView.updateListener.of((u) => {
             const late = waiting.current
             if (late && u.docChanged) late.changes = late.changes.map(u.changes) // what nothing of begins has foretold
-            if (u.docChanged) calls.current.onChange((late ? late.changes.apply(u.state.doc) : u.state.doc).toString())
+            if (u.docChanged) calls.current.onChange((late ? late.changes.apply(u.state.doc) : u.state.doc).toString(), u.transactions[0]!.annotation(Transaction.time)!)
             if (u.selectionSet && u.view.hasFocus) calls.current.onPlace(u.state.selection.main.head)
           }),
         ],
@@ -144,7 +145,7 @@ export function TextPane({ initial, readOnly, problems, known, onChange, onPlace
     return {
       apply: settled((edit: Edit) => {
         waiting.current = { changes: view.current!.state.changes(edit.changes.map((c) => ({ ...c }))), timer: setTimeout(settle, most) }
-        calls.current.onChange(edit.text)
+        calls.current.onChange(edit.text, Date.now())
       }),
       replace: settled((text: string) => view.current!.dispatch({ changes: { from: 0, to: view.current!.state.doc.length, insert: text } })),
       reveal: settled((offset: number) => view.current!.dispatch({ selection: { anchor: Math.min(offset, view.current!.state.doc.length) }, effects: EditorView.scrollIntoView(Math.min(offset, view.current!.state.doc.length), { y: "center" }) })),

@@ -22,8 +22,9 @@ function askPlan(text: string): Asked {
 }
 
 /** usePlan asks the server what a text means, after each pause in typing, and at once where more than a key has changed it; ahead asks
- * about a text that is about to be the text. Graph is the last one that there was; stale says that it is older than the text. */
-export function usePlan(text: string) {
+ * about a text that is about to be the text. Changed is when the text changed last, in ms since 1970. Graph is the last one that there was;
+ * stale says that it is older than the text. */
+export function usePlan(text: string, changed: React.RefObject<number>) {
   const [plan, setPlan] = useState<Plan>()
   const [graph, setGraph] = useState<Schemas["Draft"]>()
   const [planned, setPlanned] = useState<string>()
@@ -55,9 +56,9 @@ export function usePlan(text: string) {
     early.current = undefined
     if (known?.text === text) take(known)
     else known?.abort.abort()
-    const timer = asked ? undefined : setTimeout(() => take(askPlan(text)), typed ? pause : 0)
+    const timer = asked ? undefined : setTimeout(() => take(askPlan(text)), typed ? Math.min(pause, Math.max(0, changed.current + pause - Date.now())) : 0)
     return () => { clearTimeout(timer); asked?.abort.abort() }
-  }, [text])
+  }, [text, changed])
   return { plan, graph, planned, problem, ahead, stale: plan !== undefined && !plan.graph }
 }
 
