@@ -43,5 +43,5 @@ export function formatBytes(n: number): string {
   return `${n.toFixed(1)} TB`
 }
 
-/** shortID is the beginning of an id by which people tell executions apart. */
-export const shortID = (id: string) => id.slice(0, 8) + "…" + id.slice(-4)
+/** shortID is what people tell a long id by: its beginning and its end. */
+export const shortID = (id: string) => (id.length <= 20 ? id : id.slice(0, 8) + "…" + id.slice(-4))

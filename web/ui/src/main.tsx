@@ -7,11 +7,13 @@ import { first, Frame } from "./frame/Frame"
 import { shared } from "./frame/shared"
 import { applyTheme } from "./frame/Theme"
 import { press } from "./keys"
+import { tellWhole } from "./parts/whole"
 import "./parts/tokens.css"
 import "./parts/parts.css"
 import "./parts/document.css"
 
 applyTheme()
+tellWhole(document)
 window.addEventListener("keydown", (e) => { if (!e.defaultPrevented) press(e, performance.now()) })
 
 const draw = () => createRoot(document.getElementById("app")!).render(

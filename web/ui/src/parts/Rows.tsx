@@ -1,5 +1,5 @@
 import { useVirtualizer } from "@tanstack/react-virtual"
-import { useEffect, useRef, type ReactNode } from "react"
+import { useEffect, useRef, useSyncExternalStore, type ReactNode } from "react"
 import { overscan, useFocus } from "./rowFocus"
 
 export interface Column<T> {
@@ -28,18 +28,33 @@ interface Props<T> {
   /** What the box of a row is called. */
   nameOf?: (row: T) => string
   rowHeight?: number
-  height?: string
+  /** As high as its rows, and at most so many pixels; left out: as high as what it is in. */
+  fit?: number
+}
+
+const headHeight = 30 // pixels
+const twoLines = 44 // pixels; parts.css lets the texts of a phone's rows take two lines
+
+const onResize = (changed: () => void) => {
+  window.addEventListener("resize", changed)
+  return () => window.removeEventListener("resize", changed)
 }
 
 /**
  * Rows is a windowed list: only what is in view is in the page. J and K move, Enter opens. Rows that come or go while somebody works in it
  * take nothing away: the row with the focus keeps it and its place, and a list that is scrolled stays where it is.
  */
-export function Rows<T>({ label, rows, columns, keyOf, selected, onOpen, onEnd, onView, chosen, onChoose, nameOf = keyOf, rowHeight = 32, height = "100%" }: Props<T>) {
+export function Rows<T>({ label, rows, columns, keyOf, selected, onOpen, onEnd, onView, chosen, onChoose, nameOf = keyOf, rowHeight: usual = 32, fit }: Props<T>) {
   const ref = useRef<HTMLDivElement>(null)
+  const width = useSyncExternalStore(onResize, () => window.innerWidth, () => 1440)
+  const rowHeight = width <= 640 ? Math.max(usual, twoLines) : usual
   const focus = useFocus(ref, rows, keyOf, rowHeight)
   const list = useVirtualizer({ count: rows.length, getScrollElement: () => ref.current, estimateSize: () => rowHeight, overscan, rangeExtractor: focus.extract })
-  const width = typeof window === "undefined" ? 1440 : window.innerWidth
+  const measured = useRef(rowHeight)
+  useEffect(() => {
+    if (measured.current !== rowHeight) list.measure()
+    measured.current = rowHeight
+  }, [list, rowHeight])
   const shown = columns.filter((c) => !c.from || width >= c.from)
   const template = (onChoose ? "24px " : "") + shown.map((c) => c.width).join(" ")
   const items = list.getVirtualItems()
@@ -65,7 +80,7 @@ export function Rows<T>({ label, rows, columns, keyOf, selected, onOpen, onEnd, 
     if (!focus.go(to)) list.scrollToIndex(to)
   }
   return (
-    <div ref={ref} className="rows" style={{ height }} role="grid" aria-label={label} aria-rowcount={rows.length + 1} onFocus={focus.onFocus} onBlur={focus.onBlur}>
+    <div ref={ref} className="rows" data-two={rowHeight === twoLines || undefined} style={{ height: fit ? Math.min(fit, headHeight + rowHeight * rows.length) : "100%" }} role="grid" aria-label={label} aria-rowcount={rows.length + 1} onFocus={focus.onFocus} onBlur={focus.onBlur}>
       <div className="rows-head" role="row" style={{ gridTemplateColumns: template }}>
         {onChoose && <div role="columnheader"><input type="checkbox" aria-label="Choose all that are loaded" checked={rows.length > 0 && rows.every((row) => chosen?.has(keyOf(row)))} onChange={(e) => onChoose(new Set(e.target.checked ? rows.map(keyOf) : []))} /></div>}
         {shown.map((c) => <div key={c.title} role="columnheader">{c.title}</div>)}

@@ -84,7 +84,7 @@ export function Recent({ executions }: { executions: Execution[] }) {
   return (
     <section className="card" aria-labelledby="recent">
       <header><h2 id="recent">Recent executions</h2><Link href="/executions">All executions</Link></header>
-      <Rows label="Recent executions" rows={executions} columns={columns} keyOf={(x) => x.execution_id} onOpen={(x) => navigate(`/executions/${x.execution_id}`)} height={`${30 + 32 * executions.length}px`} />
+      <Rows label="Recent executions" rows={executions} columns={columns} keyOf={(x) => x.execution_id} onOpen={(x) => navigate(`/executions/${x.execution_id}`)} fit={480} />
     </section>
   )
 }

@@ -25,7 +25,7 @@ export function Overview({ p }: { p: Stored }) {
           {({ executions }) => executions.length === 0 ? <p className="body quiet">It has not run yet.</p> : (
             <>
               <Outcomes executions={executions} />
-              <Rows label="Last executions" rows={executions.slice(0, 8)} columns={columns.filter((c) => c.title !== "Pipeline")} keyOf={(x) => x.execution_id} onOpen={(x) => navigate(`/executions/${x.execution_id}`)} height={`${30 + 32 * Math.min(8, executions.length)}px`} />
+              <Rows label="Last executions" rows={executions.slice(0, 8)} columns={columns.filter((c) => c.title !== "Pipeline")} keyOf={(x) => x.execution_id} onOpen={(x) => navigate(`/executions/${x.execution_id}`)} fit={400} />
             </>
           )}
         </Loaded>

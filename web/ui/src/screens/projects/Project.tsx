@@ -3,7 +3,7 @@ import { Link } from "wouter"
 import { api, data, queries, useAsk, useDo, type Schemas } from "../../api/client"
 import { watch } from "../../api/live"
 import { usePages } from "../../api/pages"
-import { formatBytes, formatDuration } from "../../format"
+import { formatBytes, formatDuration, shortID } from "../../format"
 import { useRefusal } from "../../me"
 import { Button } from "../../parts/Button"
 import { Dialog } from "../../parts/Dialog"
@@ -28,7 +28,7 @@ const lessonColumns = (onRun: (l: Lesson) => void, refusal: string | false): Col
   { title: "Steps", width: "110px", from: 980, show: (l) => l.latest ? <span className="progress"><StateBar counts={{ failed: l.latest.failed, completed: l.latest.completed, pending: l.latest.total - l.latest.failed - l.latest.completed }} label={`${l.name || l.id}: ${l.latest.completed} of ${l.latest.total} steps completed, ${l.latest.failed} failed`} /><span>{l.latest.completed}/{l.latest.total}</span></span> : null },
   { title: "Tag", width: "minmax(60px, 0.8fr)", from: 560, show: (l) => l.tag || <span className="quiet">–</span> },
   { title: "File", width: "minmax(100px, 1.4fr)", from: 560, show: (l) => (l.media ? `${l.media.name} · ${formatBytes(l.media.bytes)}` : <span className="quiet">none</span>) },
-  { title: "Id", width: "minmax(80px, 1fr)", from: 980, show: (l) => <code>{l.id}</code> },
+  { title: "Id", width: "minmax(80px, 1fr)", from: 980, show: (l) => <code title={l.id}>{shortID(l.id)}</code> },
   { title: "Changed", width: "96px", from: 760, show: (l) => <Ago time={l.updated_at} /> },
   { title: "Run", width: "76px", show: (l) => <Button kind="bare" refused={refusal} aria-label={refusal ? undefined : `Run ${l.name || l.id}`} onClick={(e) => { e.stopPropagation(); onRun(l) }}>▷ Run</Button> },
 ]

@@ -3,7 +3,7 @@ import { useEffect, useState } from "react"
 import { Link, useLocation } from "wouter"
 import { address, api, data, Problem, useAsk, useDo, type Schemas } from "../../api/client"
 import { usePages } from "../../api/pages"
-import { formatCount } from "../../format"
+import { formatCount, shortID } from "../../format"
 import { useKeys } from "../../keys"
 import { useRefusal } from "../../me"
 import { Button } from "../../parts/Button"
@@ -82,7 +82,7 @@ const columns: Column<Project>[] = [
   { title: "Progress", width: "minmax(150px, 2fr)", show: (p) => <ProgressOf id={p.id} /> },
   { title: "Status", width: "116px", from: 560, show: (p) => <StatusOf id={p.id} /> },
   { title: "Tags", width: "minmax(90px, 1fr)", from: 760, show: (p) => p.tags || <span className="quiet">–</span> },
-  { title: "Id", width: "minmax(90px, 1fr)", from: 980, show: (p) => <code>{p.id}</code> },
+  { title: "Id", width: "minmax(90px, 1fr)", from: 980, show: (p) => <code title={p.id}>{shortID(p.id)}</code> },
   { title: "Changed", width: "96px", from: 560, show: (p) => <Ago time={p.updated_at} /> },
 ]
 

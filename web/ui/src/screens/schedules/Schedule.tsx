@@ -93,7 +93,7 @@ function Shown({ job, etag }: { job: Job; etag?: string }) {
       <section className="card" aria-labelledby="firings">
         <header><h2 id="firings">Firings</h2></header>
         <Loaded of={firings.first} lines={4}>
-          {() => (firings.rows?.length ?? 0) === 0 ? <p className="body quiet">It has not fired yet.</p> : <Rows label="Firings" rows={firings.rows!} columns={columns} keyOf={(f) => `${f.scheduled_at} ${f.decided_at} ${f.execution_id}`} onOpen={(f) => { if (f.execution_id) navigate(`/executions/${f.execution_id}`) }} onEnd={firings.onEnd} onView={firings.onView} height={`${Math.min(420, 30 + 32 * firings.rows!.length)}px`} />}
+          {() => (firings.rows?.length ?? 0) === 0 ? <p className="body quiet">It has not fired yet.</p> : <Rows label="Firings" rows={firings.rows!} columns={columns} keyOf={(f) => `${f.scheduled_at} ${f.decided_at} ${f.execution_id}`} onOpen={(f) => { if (f.execution_id) navigate(`/executions/${f.execution_id}`) }} onEnd={firings.onEnd} onView={firings.onView} fit={420} />}
         </Loaded>
       </section>
       {open === "edit" && <JobForm job={job} etag={etag} onClose={() => setOpen(undefined)} onSaved={() => setOpen(undefined)} />}

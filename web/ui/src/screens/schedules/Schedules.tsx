@@ -23,15 +23,15 @@ function Starts({ of }: { of: Job }) {
 }
 
 const columns: Column<Job>[] = [
-  { title: "Name", width: "minmax(110px, 1.6fr)", show: (j) => <Link href={`/schedules/${encodeURIComponent(j.job_id)}`} onClick={(e) => e.stopPropagation()} tabIndex={-1}>{j.name || j.job_id}</Link> },
+  { title: "Name", width: "minmax(110px, 1.8fr)", show: (j) => <Link href={`/schedules/${encodeURIComponent(j.job_id)}`} onClick={(e) => e.stopPropagation()} tabIndex={-1}>{j.name || j.job_id}</Link> },
   { title: "State", width: "84px", show: (j) => <><span aria-hidden="true" className="quiet">{marks[j.status]}</span> {j.status}</> },
-  { title: "Fires", width: "minmax(120px, 1.6fr)", from: 560, show: (j) => <span title={`${j.schedule.expression ?? ""} ${j.schedule.timezone ?? ""}`}>{timingWords(j.schedule)}{j.schedule.timezone && <span className="quiet"> {j.schedule.timezone}</span>}</span> },
+  { title: "Fires", width: "minmax(120px, 1.8fr)", from: 560, show: (j) => <span title={`${j.schedule.expression ?? ""} ${j.schedule.timezone ?? ""}`}>{timingWords(j.schedule)}{j.schedule.timezone && <span className="quiet"> {j.schedule.timezone}</span>}</span> },
   { title: "Next", width: "minmax(72px, 0.7fr)", show: (j) => (j.enabled && j.next_run_at ? <Ago time={j.next_run_at} /> : <span className="quiet">–</span>) },
-  { title: `At, ${zone}`, width: "160px", from: 1180, show: (j) => <Moment time={j.enabled ? j.next_run_at : null} /> },
-  { title: "Starts", width: "minmax(90px, 1fr)", from: 900, show: (j) => <Starts of={j} /> },
-  { title: "Last", width: "110px", from: 760, show: (j) => (j.last_execution_id ? <Link href={`/executions/${j.last_execution_id}`} onClick={(e) => e.stopPropagation()}><Ago time={j.last_run_at} /></Link> : <span className="quiet">never</span>) },
-  { title: "Runs", width: "64px", from: 900, show: (j) => j.run_count.toLocaleString("en-US") },
-  { title: "Trouble", width: "minmax(80px, 1fr)", from: 1080, show: (j) => (j.last_error ? <span className="bad" title={j.last_error}>{j.last_error}</span> : <span className="quiet">–</span>) },
+  { title: `At, ${zone}`, width: "140px", from: 1180, show: (j) => <Moment time={j.enabled ? j.next_run_at : null} /> },
+  { title: "Starts", width: "minmax(150px, 1.6fr)", from: 900, show: (j) => <Starts of={j} /> },
+  { title: "Last", width: "76px", from: 760, show: (j) => (j.last_execution_id ? <Link href={`/executions/${j.last_execution_id}`} onClick={(e) => e.stopPropagation()}><Ago time={j.last_run_at} /></Link> : <span className="quiet">never</span>) },
+  { title: "Runs", width: "48px", from: 1340, show: (j) => j.run_count.toLocaleString("en-US") },
+  { title: "Trouble", width: "minmax(64px, 1fr)", from: 1180, show: (j) => (j.last_error ? <span className="bad" title={j.last_error}>{j.last_error}</span> : <span className="quiet">–</span>) },
 ]
 
 // The schedule that fires next comes first; schedules that do not fire again come last.

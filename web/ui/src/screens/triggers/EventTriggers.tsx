@@ -24,7 +24,7 @@ function Starts({ of }: { of: EventTrigger }) {
 const columns: Column<EventTrigger>[] = [
   { title: "Name", width: "minmax(110px, 1.4fr)", show: (t) => t.name || t.trigger_id },
   { title: "State", width: "84px", show: (t) => (t.enabled ? "enabled" : <span className="quiet">disabled</span>) },
-  { title: "Events", width: "minmax(90px, 1fr)", show: (t) => <code>{t.event_type}</code> },
+  { title: "Events", width: "minmax(148px, 1fr)", show: (t) => <code>{t.event_type}</code> },
   { title: "Condition", width: "minmax(90px, 1.4fr)", from: 900, show: (t) => <code>{[t.condition, Object.keys(t.filters).length ? JSON.stringify(t.filters) : ""].filter(Boolean).join(" and ") || "–"}</code> },
   { title: "Starts", width: "minmax(90px, 1fr)", from: 560, show: (t) => <Starts of={t} /> },
   { title: "Fired", width: "64px", from: 760, show: (t) => t.trigger_count.toLocaleString("en-US") },
