@@ -16,6 +16,9 @@ export function formatDuration(seconds: number | null | undefined): string {
 /** formatCount writes a number with a thin grouping: 61,204. Without toLocaleString: loading its tables of languages takes 10 ms. */
 export const formatCount = (n: number) => (Number.isSafeInteger(n) ? String(n).replace(/\B(?=(\d{3})+$)/g, ",") : n.toLocaleString("en-US"))
 
+/** some counts things in words: 1 line, 61,204 lines. */
+export const some = (n: number, thing: string) => `${formatCount(n)} ${thing}${n === 1 ? "" : "s"}`
+
 /** formatAgo says how long ago, or in how long, a moment is: 4 min ago, in 2 h. */
 export function formatAgo(then: number, now: number): string {
   const seconds = Math.abs(then - now) / 1000

@@ -90,7 +90,7 @@ test("the whole log stands above it as bars by level; a click and keys jump to a
   const { page } = o
   const bars = page.getByRole("slider", { name: "Where in the log" })
   await bars.waitFor()
-  await page.getByText(`${(count + 3).toLocaleString("en-US")} lines, 1 warnings, 0 errors`).waitFor()
+  await page.getByText(`${(count + 3).toLocaleString("en-US")} lines, 1 warning, 0 errors`).waitFor()
   await page.locator(".log-line").first().waitFor()
   const box = (await bars.boundingBox())!
   await bars.click({ position: { x: box.width / 2, y: 10 } })

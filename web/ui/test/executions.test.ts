@@ -172,7 +172,7 @@ test("a row says how long it took against what is usual, its warnings, and the s
   const o = await open(server, "/executions?pipeline=often", { width: 1600 })
   const often = row(o, /often/).first()
   await often.getByRole("img", { name: /^within usual: half take/ }).waitFor()
-  expect(await often.getByRole("link", { name: "1 warnings of often" }).getAttribute("href")).toMatch(/\/log\?level=warning$/)
+  expect(await often.getByRole("link", { name: "1 warning of often" }).getAttribute("href")).toMatch(/\/log\?level=warning$/)
   expect(await often.getByRole("link", { name: "Every second" }).getAttribute("href")).toBe(`/schedules/${job_id}`)
   await o.accessible("executions with what is usual")
   await server.run({ name: "quiet", steps: [{ id: "say", action: "util.log", params: { message: "fine" } }] })

@@ -1,6 +1,6 @@
 import { useEffect, useRef, type KeyboardEvent } from "react"
 import { api, data, useAsk, type Schemas } from "../api/client"
-import { formatCount, formatMoment } from "../format"
+import { formatMoment, some } from "../format"
 
 type Span = Schemas["LogSpan"]
 
@@ -12,8 +12,8 @@ const levels = [["error", "--danger"], ["warning", "--state-retrying"], ["info",
 
 /** tell says in words what is in a part of a log. */
 export function tell(s: Span): string {
-  const some = levels.slice(0, 2).filter(([l]) => s[l] > 0).map(([l]) => `${formatCount(s[l])} ${l}${s[l] === 1 ? "" : "s"}`)
-  return [s.from ? formatMoment(s.from, true).slice(11) : "", `${formatCount(s.lines)} line${s.lines === 1 ? "" : "s"}`, ...some].filter(Boolean).join(", ")
+  const loud = levels.slice(0, 2).filter(([l]) => s[l] > 0).map(([l]) => some(s[l], l))
+  return [s.from ? formatMoment(s.from, true).slice(11) : "", some(s.lines, "line"), ...loud].filter(Boolean).join(", ")
 }
 
 /** heights are those of the levels of a part, of 100 for the part with the most lines; a level that has a line has at least some. */
@@ -62,7 +62,7 @@ export function Histogram({ when, execution, version, line, onJump }: { when: bo
           })}
         </svg>
       </div>
-      <figcaption className="quiet"><span>{list[0]!.from && formatMoment(list[0]!.from)}</span><span>{[`${formatCount(asked.data!.lines)} lines`, `${formatCount(sum("warning"))} warnings`, `${formatCount(sum("error"))} errors`].join(", ")}</span><span>{list.at(-1)!.from && formatMoment(list.at(-1)!.from!)}</span></figcaption>
+      <figcaption className="quiet"><span>{list[0]!.from && formatMoment(list[0]!.from)}</span><span>{[some(asked.data!.lines, "line"), some(sum("warning"), "warning"), some(sum("error"), "error")].join(", ")}</span><span>{list.at(-1)!.from && formatMoment(list.at(-1)!.from!)}</span></figcaption>
     </figure>
   )
 }

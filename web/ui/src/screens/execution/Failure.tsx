@@ -8,6 +8,7 @@ import { usePage } from "./page"
 import { Why } from "./Why"
 
 const soon = 300 // ms after which the page is at rest
+const most = 300 // letters of an error in the line above the tabs; what it opens has all of them
 
 /** Failure says why the execution failed, or what failed in one that went on; the step that is the cause, and a retry, are one click
  * away. */
@@ -26,10 +27,12 @@ export function Failure() {
   const lost = useLost(id, !x.error && rests).data
   const error = x.error ?? lost?.error
   const cause = error?.step_id ?? lost?.step_id
+  const cancelled = x.status === "cancelled"
+  const message = cancelled && error?.message === "cancelled" ? "It was cancelled before its end." : error?.message
   return (
-    <section className="x-failure" aria-label="Why it failed">
+    <section className="x-failure" data-quiet={cancelled || undefined} aria-label={cancelled ? "Why it ended" : "Why it failed"}>
       <details>
-        <summary><strong>{error?.message ?? (x.progress.failed > 0 ? "Steps failed, and the pipeline went on." : "Items failed, and the pipeline went on: the tab streams lists them.")}</strong>{error?.hint ? <span className="quiet"> {error.hint}</span> : null}</summary>
+        <summary><strong>{message ? (message.length > most ? message.slice(0, most) + "…" : message) : (x.progress.failed > 0 ? "Steps failed, and the pipeline went on." : "Items failed, and the pipeline went on: the tab streams lists them.")}</strong>{error?.hint ? <span className="quiet"> {error.hint}</span> : null}</summary>
         {rests && <Why state={x.status} />}
       </details>
       <span className="row">

@@ -6,7 +6,7 @@ import type { Named } from "../../field/names"
 import { ended, lookOf } from "../../states"
 import { AgainDialog, Approval, type Again } from "./Actions"
 import { useApprovals, useWhy } from "./ask"
-import { Linked } from "./Linked"
+import { Message } from "./Linked"
 import { usePage } from "./page"
 import { WhatIf } from "./WhatIf"
 
@@ -29,7 +29,7 @@ export function Why({ of, state }: { of?: Named; state: string }) {
           <ul>
             {w.reasons.map((r, i) => (
               <li key={i}>
-                <span><Linked text={r.message} /></span>
+                <span><Message text={r.message} /></span>
                 {r.steps.filter((s) => s !== step).slice(0, 20).map((s) => <button key={s} type="button" className="x-step-link mono" onClick={() => select(s)}>{s}</button>)}
                 {r.steps.length > 20 && <span className="quiet"> and {r.steps.length - 20} more</span>}
               </li>
@@ -56,7 +56,7 @@ function Kept({ of: s }: { of: Named }) {
   if (!s.error) return <p>{lookOf(s.status).word}{s.attempt > 1 ? ` in attempt ${s.attempt}` : ""}</p>
   return (
     <div>
-      <Linked text={s.error.message} />
+      <Message text={s.error.message} />
       {s.error.hint && <div className="quiet">{s.error.hint}</div>}
       {cause && cause !== s.step_id && <button type="button" className="x-step-link mono" onClick={() => select(cause)}>{cause}</button>}
     </div>

@@ -1,5 +1,5 @@
 import { Link } from "wouter"
-import { shortID } from "../../format"
+import { shortID, some } from "../../format"
 import type { Column } from "../../parts/Rows"
 import { StateBar, StateWord } from "../../parts/State"
 import { Ago, Took } from "../../parts/Time"
@@ -21,7 +21,7 @@ export function Progress({ of: p, label }: { of: Execution["progress"]; label: s
 
 /** columns of executions: those on the right are left out of narrow pages, so that a name of 20 letters with its version has room in all. */
 export const columns: Column<Execution>[] = [
-  { title: "State", width: "minmax(clamp(104px, 14vw, 176px), 1.2fr)", show: (x) => <StateWord state={x.status} /> },
+  { title: "State", width: "minmax(clamp(122px, 14vw, 176px), 1.2fr)", show: (x) => <StateWord state={x.status} /> },
   {
     title: "Pipeline", width: "minmax(110px, 4fr)",
     show: (x) => <><Link href={`/executions/${x.execution_id}`} onClick={(e) => e.stopPropagation()} tabIndex={-1}>{x.pipeline || "(no name)"}</Link>{x.workflow_version ? <span className="quiet"> v{x.workflow_version}</span> : null}{x.held ? <span className="quiet"> · {x.held}</span> : null}</>,
@@ -37,7 +37,7 @@ export const columns: Column<Execution>[] = [
   { title: "Id", width: "104px", from: 1600, show: (x) => <code title={x.execution_id}>{shortID(x.execution_id)}</code> },
 ]
 
-const warnings: Column<Execution> = { title: "Warnings", width: "72px", from: 1280, show: (x) => (x.warnings ? <Link href={`/executions/${x.execution_id}/log?level=warning`} tabIndex={-1} onClick={(e) => e.stopPropagation()} aria-label={`${x.warnings} warnings of ${x.pipeline}`}>{x.warnings >= 500 ? "500+" : x.warnings}</Link> : <span className="quiet">–</span>) }
+const warnings: Column<Execution> = { title: "Warnings", width: "72px", from: 1280, show: (x) => (x.warnings ? <Link href={`/executions/${x.execution_id}/log?level=warning`} tabIndex={-1} onClick={(e) => e.stopPropagation()} aria-label={`${some(x.warnings, "warning")} of ${x.pipeline}`}>{x.warnings >= 500 ? "500+" : x.warnings}</Link> : <span className="quiet">–</span>) }
 
 /** withWarnings are the columns of a list that has asked for the number of warnings. */
 export const withWarnings = columns.toSpliced(columns.findIndex((c) => c.title === "Cost"), 0, warnings)

@@ -1,0 +1,59 @@
+import { afterAll, beforeAll, expect, test } from "vitest"
+import type { Locator } from "playwright-core"
+import { closeBrowser, open } from "./browser"
+import { failing, sleeping } from "./seed"
+import { Server } from "./server"
+
+let server: Server
+beforeAll(async () => { server = await new Server().start() })
+afterAll(async () => {
+  await closeBrowser()
+  await server.stop()
+})
+
+const colours = (of: Locator) => of.evaluate((el) => { const { backgroundColor, borderBottomColor } = getComputedStyle(el); return { backgroundColor, borderBottomColor } })
+
+test("in the system's own colours one sees what is chosen, and the bars", async () => {
+  const x = await server.run(failing)
+  const o = await open(server, "/executions?status=failed")
+  await o.page.emulateMedia({ forcedColors: "active" })
+  const chips = o.page.getByRole("group", { name: "States" })
+  const chosen = await colours(chips.getByRole("button", { name: "failed", exact: true }))
+  expect(chosen.backgroundColor).not.toBe((await colours(chips.getByRole("button", { name: "running" }))).backgroundColor)
+  const rail = o.page.getByRole("navigation", { name: "Screens" })
+  expect((await colours(rail.getByRole("link", { name: "Executions" }))).backgroundColor).not.toBe((await colours(rail.getByRole("link", { name: "Pipelines" }))).backgroundColor)
+  const bar = o.page.getByRole("row", { name: /thumbnails/ }).locator(".bar")
+  expect((await colours(bar.locator("i").first())).backgroundColor).not.toBe((await colours(bar)).backgroundColor)
+  await o.page.goto(`${server.url}/executions/${x.execution_id}`)
+  const tabs = o.page.getByRole("navigation", { name: "Views" })
+  expect((await colours(tabs.getByRole("link", { name: "graph" }))).borderBottomColor).not.toBe((await colours(tabs.getByRole("link", { name: "table" }))).borderBottomColor)
+  await o.close()
+})
+
+test("a long error leaves room for what it is about, and all of it is one click away", async () => {
+  const message = "Traceback: ".repeat(360) + "the last word"
+  const x = await server.run({ name: "traced", steps: [{ id: "boom", action: "util.fail", params: { message } }] })
+  const o = await open(server, `/executions/${x.execution_id}`, { width: 1280, height: 800 })
+  const line = o.page.getByRole("region", { name: "Why it failed" })
+  await line.waitFor()
+  expect((await line.boundingBox())!.height).toBeLessThan(200)
+  await line.getByRole("button", { name: "Show boom" }).click()
+  const why = o.page.getByRole("region", { name: "Why", exact: true })
+  await why.getByRole("button", { name: /Show all 3,9\d\d letters|Show all 4,\d{3} letters/ }).click()
+  await why.getByText(/the last word/).waitFor()
+  await why.getByRole("button", { name: "Show less" }).click()
+  await o.page.getByRole("button", { name: "Download" }).waitFor()
+  await o.close()
+})
+
+test("a cancelled execution says that, and not that it failed", async () => {
+  const x = await server.run(sleeping, {}, false)
+  await server.ask("POST", `/executions/${x.execution_id}/cancel`, {})
+  await server.ended(x.execution_id)
+  const o = await open(server, `/executions/${x.execution_id}`)
+  const ended = o.page.getByRole("region", { name: "Why it ended" })
+  await ended.getByText("It was cancelled before its end.").waitFor()
+  await ended.getByRole("button", { name: "Retry what did not complete…" }).waitFor()
+  await o.accessible("cancelled")
+  await o.close()
+})
