@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "vitest"
 import type { Locator } from "playwright-core"
 import { closeBrowser, open } from "./browser"
-import { failing, sleeping } from "./seed"
+import { failing, hello, sleeping, store } from "./seed"
 import { Server } from "./server"
 
 let server: Server
@@ -56,4 +56,37 @@ test("a cancelled execution says that, and not that it failed", async () => {
   await ended.getByRole("button", { name: "Retry what did not complete…" }).waitFor()
   await o.accessible("cancelled")
   await o.close()
+})
+
+test("a server that hangs is told of, and what it answers later is shown", async () => {
+  await store(server, hello)
+  const o = await open(server, "/executions")
+  let answer = () => {}
+  const hangs = new Promise<void>((done) => { answer = done })
+  await o.page.route("**/api/v1/pipelines?*", async (route) => { await hangs; await route.continue() })
+  await o.page.getByRole("link", { name: "Pipelines" }).click()
+  await o.page.getByText("The server has not answered yet.").waitFor()
+  await o.accessible("a server that hangs")
+  answer()
+  await o.page.getByRole("row", { name: /hello/ }).waitFor()
+  expect(await o.page.getByText("The server has not answered yet.").count()).toBe(0)
+  await o.close()
+})
+
+test("cancelling asks with words that tell the two buttons apart, and says what is not known where the server is gone", async () => {
+  const own = await new Server().start()
+  const x = await own.run(sleeping, {}, false)
+  const o = await open(own, `/executions/${x.execution_id}`, { expected: /WebSocket|Failed to load resource|ERR_/ })
+  await o.page.getByRole("button", { name: "Cancel", exact: true }).click()
+  const dialog = o.page.getByRole("dialog", { name: "Cancel this execution?" })
+  expect(await dialog.getByRole("button").allInnerTexts()).toEqual(["Keep it running", "Cancel the execution"])
+  await own.kill()
+  await dialog.getByRole("button", { name: "Cancel the execution" }).click()
+  await dialog.getByText("it may have been done all the same: look before you do it again").waitFor()
+  await own.start()
+  await dialog.getByRole("button", { name: "Cancel the execution" }).click()
+  await dialog.waitFor({ state: "detached" })
+  await own.ended(x.execution_id)
+  await o.close()
+  await own.stop()
 })

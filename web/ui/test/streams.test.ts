@@ -20,7 +20,7 @@ afterAll(async () => {
 test("a stream: its modules with items and rates, and what failed by module and message, with examples", async () => {
   const lines = Array.from({ length: 300 }, (_, i) => (i % 100 === 99 ? `nonsense ${i}` : JSON.stringify({ id: `i${i}`, n: i })))
   const path = server.file("in.ndjson", lines.join("\n") + "\n")
-  const x = await server.run({ name: "flowing", settings: { output_failures: path.replace("in.nd", "failures.") }, steps: [
+  const x = await server.run({ name: "flowing", settings: { output_failures: path.replace("in.nd", "failures."), output_summary: path.replace("in.nd", "summary.") }, steps: [
     { id: "read", module: "stream.read", config: { path } },
     { id: "odd", module: "stream.filter", depends_on: ["read"], config: { when: "item.n % 2 == 1" } },
     { id: "write", module: "stream.write", depends_on: ["odd"], config: { path: path.replace("in.", "out.") } },
@@ -64,7 +64,7 @@ test("while a stream runs: the sink that slows it is named, and how full the buf
   })
   await new Promise<void>((done) => slow.listen(0, "127.0.0.1", done))
   const items = Array.from({ length: 4000 }, (_, i) => JSON.stringify({ type: "Feature", stac_version: "1.0.0", id: `i${i}`, collection: "c", geometry: { type: "Point", coordinates: [0, 0] }, bbox: [0, 0, 0, 0], properties: { datetime: "2026-01-01T00:00:00Z" }, links: [], assets: {} }))
-  const x = await server.run({ name: "slowed", steps: [
+  const x = await server.run({ name: "slowed", settings: { output_failures: join(server.dir, "failures.json"), output_summary: join(server.dir, "summary.json") }, steps: [
     { id: "read", module: "stream.read", config: { path: server.file("items.ndjson", items.join("\n") + "\n") } },
     { id: "store", module: "stac.output", depends_on: ["read"], config: { format: "api", url: `http://127.0.0.1:${(slow.address() as { port: number }).port}`, batch_size: 1, concurrency: 1 } },
   ] }, {}, false)
@@ -87,7 +87,7 @@ test("while a stream runs: the sink that slows it is named, and how full the buf
   await expect.poll(() => o.page.getByRole("article", { name: "read", exact: true }).innerText()).not.toContain("4,000 of") // the source waits for the sink
   await o.accessible("a stream that runs")
   await o.page.getByRole("button", { name: "Cancel" }).click()
-  await o.page.getByRole("dialog").getByRole("button", { name: /^Cancel/ }).last().click()
+  await o.page.getByRole("dialog").getByRole("button", { name: "Cancel the execution" }).click()
   await server.ended(x.execution_id)
   await store.waitFor({ state: "detached" }) // nothing waits any more
   await o.close()

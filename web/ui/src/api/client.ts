@@ -42,6 +42,9 @@ export async function problemOf(response: Response): Promise<Problem> {
   }
 }
 
+// A question is repeated until it is answered; what changes something is not, as it may have come through.
+const silent = (method = "GET") => new Problem(0, "unavailable", "the server does not answer", method === "GET" || method === "HEAD" ? "it is asked again until it does" : "it may have been done all the same: look before you do it again")
+
 /** send fetches from the API; it throws a Problem. */
 export async function send(path: string, init?: RequestInit): Promise<Response> {
   let response: Response
@@ -49,7 +52,7 @@ export async function send(path: string, init?: RequestInit): Promise<Response> 
     response = await fetch(address(path), { credentials: "same-origin", ...init })
   } catch (err) {
     if (init?.signal?.aborted) throw err
-    throw new Problem(0, "unavailable", "the server does not answer", "it is asked again until it does")
+    throw silent(init?.method)
   }
   if (!response.ok && response.status !== 304) throw await problemOf(response)
   return response
@@ -66,7 +69,7 @@ client.use({
   },
   onError({ error, request }) {
     if (request.signal.aborted || error instanceof Problem) return undefined
-    return new Problem(0, "unavailable", "the server does not answer", "it is asked again until it does")
+    return silent(request.method)
   },
 })
 

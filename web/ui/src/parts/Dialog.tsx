@@ -7,6 +7,8 @@ interface Props {
   title: string
   /** The word on the button that does it. */
   does?: string
+  /** The word on the button that leaves things as they are; Cancel unless that is what the dialog is about. */
+  stays?: string
   danger?: boolean
   busy?: boolean
   refused?: string | false
@@ -18,7 +20,7 @@ interface Props {
 }
 
 /** Dialog asks for something, or for a confirmation. Escape closes it; focus stays inside and returns to where it was. */
-export function Dialog({ title, does, danger, busy, refused, problem, wide, onClose, onDo, children }: Props) {
+export function Dialog({ title, does, stays = "Cancel", danger, busy, refused, problem, wide, onClose, onDo, children }: Props) {
   const ref = useRef<HTMLDialogElement>(null)
   const id = useId()
   useEffect(() => {
@@ -37,7 +39,7 @@ export function Dialog({ title, does, danger, busy, refused, problem, wide, onCl
         {children}
         {problem && <ProblemBox problem={problem} />}
         <div className="ends">
-          <Button onClick={onClose}>{does ? "Cancel" : "Close"}</Button>
+          <Button onClick={onClose}>{does ? stays : "Close"}</Button>
           {does && <Button type="submit" kind={danger ? "danger" : "main"} busy={busy} refused={refused}>{does}</Button>}
         </div>
       </form>

@@ -1,5 +1,5 @@
 import type { UseQueryResult } from "@tanstack/react-query"
-import type { ReactNode } from "react"
+import { useEffect, useState, type ReactNode } from "react"
 import type { Problem } from "../api/client"
 import { ProblemBox } from "./Problem"
 
@@ -18,5 +18,17 @@ export function Skeleton({ lines = 3 }: { lines?: number }) {
 export function Loaded<T>({ of, children, lines }: { of: UseQueryResult<T, Problem>; lines?: number; children: (data: T) => ReactNode }) {
   if (of.data !== undefined) return <>{children(of.data)}</>
   if (of.error) return <ProblemBox problem={of.error} again={() => void of.refetch()} />
-  return <Skeleton lines={lines} />
+  return <><Skeleton lines={lines} /><Late /></>
+}
+
+const patience = 5_000 // ms after which a page says that it waits
+
+// Late says that the answer is late: a server that hangs keeps its connections, and nothing else would tell.
+function Late() {
+  const [late, setLate] = useState(false)
+  useEffect(() => {
+    const timer = setTimeout(() => setLate(true), patience)
+    return () => clearTimeout(timer)
+  }, [])
+  return <p role="status" className="quiet" style={{ padding: "0 12px" }}>{late && "The server has not answered yet."}</p>
 }

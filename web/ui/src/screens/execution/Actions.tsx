@@ -52,7 +52,7 @@ function CancelDialog({ onClose }: { onClose: () => void }) {
   const [reason, setReason] = useState("")
   const cancel = useDo(() => data(api.POST("/api/v1/executions/{execution_id}/cancel", { params: path(id), body: reason ? { reason } : {} })), [["execution", id]])
   return (
-    <Dialog title="Cancel this execution?" does="Cancel the execution" danger busy={cancel.isPending} problem={cancel.error} onClose={onClose} onDo={() => cancel.mutate(undefined, { onSuccess: () => { say("The execution is being cancelled."); onClose() } })}>
+    <Dialog title="Cancel this execution?" does="Cancel the execution" stays="Keep it running" danger busy={cancel.isPending} problem={cancel.error} onClose={onClose} onDo={() => cancel.mutate(undefined, { onSuccess: () => { say("The execution is being cancelled."); onClose() } })}>
       <p>Steps that run are stopped; what has completed stays. A retry goes on from there later.</p>
       <label className="field-label"><span>Reason</span><input className="input" value={reason} maxLength={500} onChange={(e) => setReason(e.target.value)} /><small>Goes into the record. May be empty.</small></label>
     </Dialog>

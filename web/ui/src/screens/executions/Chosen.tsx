@@ -61,7 +61,7 @@ function Confirm({ act, rows, onClose, onDone }: { act: Act; rows: Execution[]; 
     onDone()
   }
   return (
-    <Dialog title={`${act.word} ${plural(allowed.length)}?`} does={problem ? "Try again" : `${act.word} ${allowed.length}`} danger={act.word === "Cancel"} busy={busy} problem={problem} onClose={onClose} onDo={() => void go()}>
+    <Dialog title={`${act.word} ${plural(allowed.length)}?`} does={problem ? "Try again" : `${act.word} ${allowed.length}`} stays={act.word === "Cancel" ? "Keep them running" : undefined} danger={act.word === "Cancel"} busy={busy} problem={problem} onClose={onClose} onDo={() => void go()}>
       <p>{act.word === "Cancel" ? "Running steps are stopped. What has completed stays, and a retry takes it over." : "Each gets a new execution that takes over what completed and runs the rest again."}</p>
       {left > 0 && <p className="note">{left} of {rows.length} chosen {left === 1 ? "is" : "are"} left out: they {act.why}.</p>}
     </Dialog>
