@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "vitest"
 import type { Locator } from "playwright-core"
 import { closeBrowser, open } from "./browser"
-import { failing, hello, sleeping, store } from "./seed"
+import { approval, failing, hello, sleeping, store } from "./seed"
 import { Server } from "./server"
 
 let server: Server
@@ -89,4 +89,38 @@ test("cancelling asks with words that tell the two buttons apart, and says what 
   await own.ended(x.execution_id)
   await o.close()
   await own.stop()
+})
+
+test("the focus returns to where it was when a dialog closes, and a long list of keys begins at its beginning", async () => {
+  await server.run(approval("Publish?"), {}, false)
+  const o = await open(server, "/executions", { width: 1280, height: 500 })
+  const { page } = o
+  const has = (of: Locator) => expect.poll(() => of.evaluate((el) => el === document.activeElement)).toBe(true)
+  const gone = () => page.getByRole("dialog").waitFor({ state: "detached" })
+  const run = page.getByRole("button", { name: "Run …" })
+  await run.focus()
+  for (const keys of ["Enter", "Control+k", "?"]) {
+    await page.keyboard.press(keys)
+    await page.getByRole("dialog").waitFor()
+    if (keys === "?") expect(await page.getByRole("dialog").evaluate((el) => el.scrollTop)).toBe(0)
+    await page.keyboard.press("Escape")
+    await gone()
+    await has(run)
+  }
+  await page.keyboard.press("Control+k") // one dialog after another
+  await page.getByRole("combobox", { name: "Search" }).fill("run a pipeline")
+  await page.keyboard.press("Enter")
+  await page.getByRole("dialog", { name: "Run a pipeline" }).waitFor()
+  await page.keyboard.press("Escape")
+  await gone()
+  await has(run)
+  await page.goto(`${server.url}/approvals`)
+  const asked = page.getByRole("listitem").filter({ hasText: "Publish?" })
+  await asked.focus()
+  await page.keyboard.press("r")
+  await page.getByRole("dialog").waitFor()
+  await page.keyboard.press("Escape")
+  await gone()
+  await has(asked)
+  await o.close()
 })

@@ -11,7 +11,7 @@ export function Help({ onClose }: { onClose: () => void }) {
         <tbody>
           {keys.map((k) => (
             <tr key={k.keys}>
-              <td>{k.keys.split(" ").map((p) => <kbd key={p} className="kbd" style={{ marginRight: 4 }}>{p.length === 1 ? p.toUpperCase() : p}</kbd>)}</td>
+              <td>{k.keys.split(/[ +]/).map((p) => <kbd key={p} className="kbd" style={{ marginRight: 4 }}>{p.charAt(0).toUpperCase() + p.slice(1)}</kbd>)}</td>
               <td>{k.does}</td>
             </tr>
           ))}

@@ -1,8 +1,9 @@
-import { useEffect, useId, useRef, useState } from "react"
+import { useId, useState } from "react"
 import { useLocation } from "wouter"
 import { api, data, useAsk } from "../api/client"
 import { shortID } from "../format"
 import { useRefusal } from "../me"
+import { useModal } from "../parts/Dialog"
 import { lookOf } from "../states"
 import { screens } from "../screens/screens"
 import { usePipelines } from "../screens/run/names"
@@ -15,38 +16,37 @@ const most = 30
 /** fits says whether the letters of a text stand in another in their order, all words of it. */
 export const fits = (text: string, wanted: string) => wanted.toLowerCase().split(/\s+/).every((w) => text.toLowerCase().includes(w))
 
-/** Palette finds screens, commands, pipelines, and executions by the beginning of their id. */
+/** Palette finds screens, commands, pipelines, and executions by the beginning of their id or by a text. */
 export function Palette({ onClose }: { onClose: () => void }) {
+  const [run, setRun] = useState<string | null>()
+  return run === undefined ? <Search onClose={onClose} onRun={setRun} /> : <RunDialog pipeline={run ?? undefined} onClose={onClose} />
+}
+
+function Search({ onClose, onRun }: { onClose: () => void; onRun: (pipeline: string | null) => void }) {
   const [text, setText] = useState("")
   const [at, setAt] = useState(0)
-  const [run, setRun] = useState<string | null>()
   const [, navigate] = useLocation()
   const noRun = useRefusal("operator")
-  const ref = useRef<HTMLDialogElement>(null)
+  const ref = useModal()
   const id = useId()
   const pipelines = usePipelines().data?.pipelines ?? []
   const wanted = text.trim()
   const asID = /^[0-9a-f-]{3,36}$/i.test(wanted) ? wanted.toLowerCase() : ""
   const executions = useAsk(["executions", "ids"], (signal) => data(api.GET("/api/v1/executions", { params: { query: { limit: 500 } }, signal })), { enabled: asID !== "" })
-  useEffect(() => {
-    const dialog = ref.current
-    dialog?.showModal()
-    return () => dialog?.close()
-  }, [])
   const to = (path: string) => () => { onClose(); navigate(path) }
   const found: Found[] = [
     ...screens.filter((s) => s.rail).map((s): Found => ({ kind: "Go to", label: s.title, go: to(s.path) })),
-    { kind: "Do", label: "Run a pipeline …", refused: noRun, go: () => setRun(null) },
+    { kind: "Do", label: "Run a pipeline …", refused: noRun, go: () => onRun(null) },
     { kind: "Do", label: "Show failed executions of the last 24 hours", go: to("/executions?range=24h&status=failed,timed_out,completed_with_failures") },
     { kind: "Do", label: "Show the calendar of schedules", go: to("/schedules?tab=calendar") },
     ...pipelines.map((p): Found => ({ kind: "Pipeline", label: p.name, note: p.description, go: to(`/pipelines/${p.pipeline_id}`) })),
-    ...pipelines.map((p): Found => ({ kind: "Run", label: `Run ${p.name} …`, refused: noRun || (p.archived && "it is archived"), go: () => setRun(p.pipeline_id) })),
+    ...pipelines.map((p): Found => ({ kind: "Run", label: `Run ${p.name} …`, refused: noRun || (p.archived && "it is archived"), go: () => onRun(p.pipeline_id) })),
   ].filter((f) => !wanted || fits(`${f.kind} ${f.label}`, wanted)).slice(0, most)
   if (asID.length === 36) found.unshift({ kind: "Execution", label: asID, go: to(`/executions/${asID}`) })
   else if (asID) for (const x of (executions.data?.executions ?? []).filter((x) => x.execution_id.startsWith(asID)).slice(0, 10)) found.unshift({ kind: "Execution", label: `${x.pipeline} ${shortID(x.execution_id)}`, note: lookOf(x.status).word, go: to(`/executions/${x.execution_id}`) })
+  if (wanted && asID.length !== 36) found.push({ kind: "Show", label: `Executions with “${wanted}”`, go: to(`/executions?q=${encodeURIComponent(wanted)}`) })
   const here = Math.min(at, found.length - 1)
   const pick = (f: Found | undefined) => { if (f && !f.refused) f.go() }
-  if (run !== undefined) return <RunDialog pipeline={run ?? undefined} onClose={onClose} />
   return (
     <dialog
       ref={ref} className="dialog palette" aria-label="Search and commands" onCancel={(e) => { e.preventDefault(); onClose() }} onClick={(e) => { if (e.target === ref.current) onClose() }}
@@ -66,7 +66,6 @@ export function Palette({ onClose }: { onClose: () => void }) {
             </li>
           ))}
         </ul>
-        {found.length === 0 && <p className="quiet" role="status">Nothing is called so.</p>}
       </div>
     </dialog>
   )

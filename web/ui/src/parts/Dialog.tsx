@@ -1,4 +1,4 @@
-import { useEffect, useId, useRef, type FormEvent, type ReactNode } from "react"
+import { useId, useLayoutEffect, useRef, type FormEvent, type ReactNode } from "react"
 import type { Problem } from "../api/client"
 import { Button } from "./Button"
 import { ProblemBox } from "./Problem"
@@ -19,15 +19,23 @@ interface Props {
   children?: ReactNode
 }
 
-/** Dialog asks for something, or for a confirmation. Escape closes it; focus stays inside and returns to where it was. */
-export function Dialog({ title, does, stays = "Cancel", danger, busy, refused, problem, wide, onClose, onDo, children }: Props) {
+/** useModal opens a dialog, and closes it while it is still in the page: only so the focus returns to where it was. */
+export function useModal() {
   const ref = useRef<HTMLDialogElement>(null)
-  const id = useId()
-  useEffect(() => {
+  useLayoutEffect(() => {
     const dialog = ref.current
     dialog?.showModal()
+    // What is only read begins with its title: the button at its end would scroll it there.
+    if (dialog?.querySelector(".ends")?.contains(document.activeElement) && dialog.scrollHeight > dialog.clientHeight) dialog.querySelector("h2")?.focus()
     return () => dialog?.close()
   }, [])
+  return ref
+}
+
+/** Dialog asks for something, or for a confirmation. Escape closes it; focus stays inside and returns to where it was. */
+export function Dialog({ title, does, stays = "Cancel", danger, busy, refused, problem, wide, onClose, onDo, children }: Props) {
+  const ref = useModal()
+  const id = useId()
   const submit = (e: FormEvent) => {
     e.preventDefault()
     if (!busy && !refused) onDo?.()
@@ -35,7 +43,7 @@ export function Dialog({ title, does, stays = "Cancel", danger, busy, refused, p
   return (
     <dialog ref={ref} className="dialog" style={wide ? { width: "min(960px, calc(100vw - 24px))" } : undefined} aria-labelledby={id} onCancel={(e) => { e.preventDefault(); onClose() }} onKeyDown={(e) => e.stopPropagation()}>
       <form onSubmit={submit}>
-        <h2 id={id}>{title}</h2>
+        <h2 id={id} tabIndex={-1}>{title}</h2>
         {children}
         {problem && <ProblemBox problem={problem} />}
         <div className="ends">
