@@ -65,6 +65,8 @@ const wrong = (page: Page) => page.evaluate((ordinary) => {
   const found: string[] = []
   const root = document.documentElement
   if (root.scrollWidth > root.clientWidth) found.push(`the page is ${root.scrollWidth - root.clientWidth} pixels too wide`)
+  const screen = document.querySelector("main")
+  if (screen && screen.scrollWidth > screen.clientWidth) found.push(`the screen is ${screen.scrollWidth - screen.clientWidth} pixels too wide`)
   // These have a viewport of their own that scrolls or pans: the graph, the field, the text.
   const moved = ".react-flow, .field-host, .cm-editor, .hidden-text, .skip, [aria-hidden=true], [popover]"
   const named = (el: Element) => `${el.tagName.toLowerCase()}.${[...el.classList].join(".")} "${(el.textContent || el.getAttribute("aria-label") || "").trim().slice(0, 40)}"`
@@ -141,6 +143,23 @@ test("every screen fits four sizes: nothing is cut off, nothing overlaps", async
       }
       faults.push(...now.map((w) => `${address} ${width}×${height}: ${w}`))
     }
+  }
+  expect(faults).toEqual([])
+  await o.close()
+})
+
+test("at 400 % zoom no screen scrolls sideways, and what a screen is about has room", async () => {
+  const o = await open(server, "/", { expected: /401/, width: 320, height: 256 })
+  await as(o.page, server.token)
+  const faults: string[] = []
+  for (const address of screens.flatMap((s) => addresses[s.path] ?? [s.path])) {
+    await o.page.goto(server.url + address)
+    await o.page.locator("main h1, main h2, .empty").first().waitFor()
+    await o.page.locator("main .skeleton").first().waitFor({ state: "detached" })
+    const wide = await o.page.locator("main").evaluate((el) => el.scrollWidth - el.clientWidth)
+    if (wide > 0) faults.push(`${address}: ${wide} pixels too wide`)
+    const low = await o.page.evaluate(() => [...document.querySelectorAll(".rows, .field-host, .log, .editor-body")].filter((el) => el.getBoundingClientRect().height < 90 && el.scrollHeight > 100).map((el) => `${el.className} is ${Math.round(el.getBoundingClientRect().height)} pixels high`))
+    faults.push(...low.map((l) => `${address}: ${l}`))
   }
   expect(faults).toEqual([])
   await o.close()
