@@ -160,8 +160,9 @@ type Options struct {
 	ClientAddr func(r *http.Request) netip.Addr
 	// Limit limits how often each caller may ask. Defaults to no limit.
 	Limit Limiter
-	// Page is the user interface: it gets the requests of browsers that no operation takes. Defaults to none.
-	Page http.Handler
+	// Page makes the user interface: it gets the requests of browsers that no operation takes, and may ask the API in the name of who
+	// has sent one. Defaults to none.
+	Page func(api http.Handler) http.Handler
 	// Vitals say how the process is. Defaults to nothing running, and no scheduler.
 	Vitals func() Vitals
 	// Observe is told of every request that was served. Defaults to nothing.

@@ -148,8 +148,8 @@ func (s *server) route(w http.ResponseWriter, r *http.Request) {
 		s.write(w, p.bounded())
 		return
 	}
-	if s.o.Page != nil && s.ofPage(r) {
-		s.o.Page.ServeHTTP(w, r)
+	if s.pages != nil && s.ofPage(r) {
+		s.pages.ServeHTTP(w, r)
 		return
 	}
 	if r.URL.Path == "/" && strings.Contains(r.Header.Get("Accept"), "text/html") { // a browser, and no pages

@@ -46,7 +46,8 @@ type server struct {
 	ids    map[string]*huma.Schema                                                               // of path parameters that are no usual id or name
 	bodies *body.Memory
 	slas   slas
-	parts  []func() // give the operations in todo their code, each some of them
+	parts  []func()     // give the operations in todo their code, each some of them
+	pages  http.Handler // nil: none
 	// Of NewLocal: local finds an operation, offering guards its first description and the fields above, offers are the descriptions
 	// that are not made yet, able says whether it can be served.
 	local    *http.ServeMux
@@ -68,6 +69,9 @@ func New(o Options) (http.Handler, error) {
 	}
 	if err := s.describe(); err != nil {
 		return nil, err
+	}
+	if o.Page != nil {
+		s.pages = o.Page(s.outer())
 	}
 	return body.Serve(s.outer()), nil
 }

@@ -84,7 +84,7 @@ type ServerOptions struct {
 	// Retention says for how long things are kept. Defaults to for good.
 	Retention Retention
 	// Page is the user interface at "/" (web.Handler). Defaults to none: the API alone.
-	Page http.Handler
+	Page func(api http.Handler) http.Handler
 }
 
 func (o *ServerOptions) validate() error {

@@ -28,9 +28,9 @@ func screensOf(packed []byte) (list []screen, err error) {
 	return list, json.Unmarshal([]byte(text), &list)
 }
 
-// linksFor are the links to what the page of an address needs, "" where it is no screen's. Where the address has a query, it is
-// not known what will be asked.
-func linksFor(list []screen, address string, query bool) string {
+// linksFor are the links to the files that the page of an address needs, and what it asks the API first: nothing where it is no
+// screen's. Where the address has a query, it is not known what will be asked.
+func linksFor(list []screen, address string, query bool) (links string, asks []string) {
 	have := words(address)
 	for i := range list {
 		values, ok := list[i].match(have)
@@ -47,12 +47,12 @@ func linksFor(list []screen, address string, query bool) string {
 		}
 		for _, ask := range list[i].Asks {
 			if named := strings.Contains(ask, ":"); !named || !query {
-				fmt.Fprintf(&b, "<link rel=\"preload\" as=\"fetch\" crossorigin href=\"./api/v1/%s\">\n", html.EscapeString(values.Replace(ask)))
+				asks = append(asks, values.Replace(ask))
 			}
 		}
-		return b.String()
+		return b.String(), asks
 	}
-	return ""
+	return "", nil
 }
 
 // match gives what stands for the words of the path that begin with a colon; false if the address is not one of the screen's.

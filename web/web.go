@@ -34,9 +34,10 @@ type file struct {
 	kind   string
 }
 
-// Handler serves the pages; every path that names no file is the application, which reads the rest of the address itself. Base begins
-// and ends with a slash: it is in front of every address as browsers see it, while requests come without it. Version is the program's.
-func Handler(base, version string) (http.Handler, error) {
+// Handler makes what serves the pages; every path that names no file is the application, which reads the rest of the address itself.
+// Base begins and ends with a slash: it is in front of every address as browsers see it, while requests come without it. Version is
+// the program's. A page is given with what api answers, to who asks for the page, to what it would ask first.
+func Handler(base, version string) (func(api http.Handler) http.Handler, error) {
 	files := map[string]file{}
 	err := fs.WalkDir(dist, "dist", func(name string, d fs.DirEntry, err error) error {
 		plain, packed := strings.CutSuffix(strings.TrimPrefix(name, "dist/"), ".gz")
@@ -61,7 +62,8 @@ func Handler(base, version string) (http.Handler, error) {
 			return nil, fmt.Errorf("web: routes.json: %w", err)
 		}
 	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	page, rest, _ := strings.Cut(page, "</body>")
+	serve := func(w http.ResponseWriter, r *http.Request, api http.Handler) {
 		name := strings.TrimPrefix(r.URL.Path, "/")
 		if f, ok := files[name]; ok && name != "index.html" {
 			f.serve(w, r)
@@ -79,9 +81,18 @@ func Handler(base, version string) (http.Handler, error) {
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
 		h.Set("Cache-Control", "no-store")
 		// Not html/template: calling methods by name, it would have the linker keep every method of the program.
-		told := strings.NewReplacer("{{.Base}}", html.EscapeString(base), "{{.Nonce}}", nonce, "{{.Version}}", html.EscapeString(version), "</head>", linksFor(screens, name, r.URL.RawQuery != "")+"</head>")
+		links, asks := linksFor(screens, name, r.URL.RawQuery != "")
+		told := strings.NewReplacer("{{.Base}}", html.EscapeString(base), "{{.Nonce}}", nonce, "{{.Version}}", html.EscapeString(version), "</head>", links+"</head>")
 		_, _ = told.WriteString(w, page) // the client may have gone
-	}), nil
+		if len(asks) > 0 && r.Method == http.MethodGet {
+			_ = http.NewResponseController(w).Flush() // the browser begins to get the files meanwhile; where it cannot, all comes at once
+			answers(w, api, r, asks)
+		}
+		_, _ = io.WriteString(w, "</body>"+rest)
+	}
+	return func(api http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { serve(w, r, api) })
+	}, nil
 }
 
 // serve answers a file as it lies; clients that take no gzip get it unpacked.

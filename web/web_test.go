@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"html"
 	"io"
 	"io/fs"
 	"net/http"
@@ -102,11 +103,18 @@ func get(t *testing.T, h http.Handler, path string, header ...string) *http.Resp
 	return w.Result()
 }
 
-func TestHandler(t *testing.T) {
-	h, err := web.Handler("/below/", "v1.2.3")
+// pages serve below a path, and ask an API.
+func pages(t *testing.T, base, version string, api http.Handler) http.Handler {
+	t.Helper()
+	make, err := web.Handler(base, version)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return make(api)
+}
+
+func TestHandler(t *testing.T) {
+	h := pages(t, "/below/", "v1.2.3", http.NotFoundHandler())
 	nonces := map[string]bool{}
 	for range 2 {
 		page := httptest.NewRecorder()
@@ -144,36 +152,90 @@ func TestHandler(t *testing.T) {
 	}
 }
 
-// TestPageNamesItsFiles: a page names the code of the screen that its address shows, and what that asks first; every file is there.
+// TestPageNamesItsFiles: a page names the code of the screen that its address shows; every file is there.
 func TestPageNamesItsFiles(t *testing.T) {
-	h, err := web.Handler("/", "v1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	links := regexp.MustCompile(`<link rel="(modulepreload|stylesheet|preload)"[^>]* href="\./([^"]+)"`)
+	h := pages(t, "/", "v1", http.NotFoundHandler())
+	links := regexp.MustCompile(`<link rel="(?:modulepreload|stylesheet)"[^>]* href="\./([^"]+)"`)
 	for path, want := range map[string]string{
 		"/": "assets/Home.js", "/executions": "assets/Executions.js", "/executions/x": "assets/Execution.js", "/executions/x/log": "assets/Execution.css",
 		"/executions/x/compare/y": "assets/Compare.js", "/pipelines/new": "assets/Editor.js", "/pipelines/new/edit": "assets/Editor.js",
-		"/executions/a&b/log/": "api/v1/executions/a&amp;b/logs?tail=200", "/executions/x/graph": "api/v1/executions/x/graph", "/executions/x/graph?at=1": "assets/Execution.js",
+		"/executions/x/graph?at=1": "assets/Execution.js",
 	} {
 		page := httptest.NewRecorder()
 		h.ServeHTTP(page, httptest.NewRequest("GET", path, nil))
 		named := map[string]bool{}
 		for _, link := range links.FindAllStringSubmatch(page.Body.String(), -1) {
-			named[link[2]] = true
-			if link[1] == "preload" {
-				continue
-			}
-			if file := get(t, h, "/"+link[2]); file.StatusCode != 200 {
-				t.Errorf("the page of %s names %s, which is answered %d", path, link[2], file.StatusCode)
+			named[link[1]] = true
+			if file := get(t, h, "/"+link[1]); file.StatusCode != 200 {
+				t.Errorf("the page of %s names %s, which is answered %d", path, link[1], file.StatusCode)
 			}
 		}
-		if q := strings.Contains(path, "?"); named["api/v1/executions/x/graph"] && (q || !strings.Contains(path, "/x")) {
-			t.Errorf("the page of %s asks for a graph that it will not show", path)
+		if !named[want] || !strings.HasSuffix(strings.TrimSpace(page.Body.String()), "</html>") {
+			t.Errorf("the page of %s does not name %s, or is cut:\n%s", path, want, page.Body)
 		}
-		if !named[want] {
-			t.Errorf("the page of %s does not name %s:\n%s", path, want, page.Body)
+	}
+}
+
+// TestPageHasAnswers: a page is given with what the API answers, to who asks for it, to what its screen asks first.
+func TestPageHasAnswers(t *testing.T) {
+	late := make(chan struct{})
+	t.Cleanup(func() { close(late) })
+	api := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != "GET" || r.Header.Get("Cookie") != "session=1" || r.Header.Get("Accept") != "application/json" || r.Header.Get("Accept-Encoding") != "" {
+			t.Errorf("%s %s is asked with %v", r.Method, r.URL, r.Header)
 		}
+		switch r.URL.Path {
+		case "/api/v1/me":
+			w.WriteHeader(http.StatusUnauthorized)
+		case "/api/v1/approvals":
+			select {
+			case <-late:
+			case <-r.Context().Done():
+			}
+		case "/api/v1/executions/long/graph":
+			_, _ = w.Write(bytes.Repeat([]byte(" "), 1<<20))
+		}
+		_, _ = io.WriteString(w, `{"at":"`+r.URL.RequestURI()+`</script>"}`+"\n")
+	})
+	h := pages(t, "/", "v1", api)
+	data := regexp.MustCompile(`<script type="application/json" data-ask="([^"]*)">(.*)</script>`)
+	for path, want := range map[string][]string{
+		"/executions/x":        {"executions/x/graph", "executions/x?steps=1"},
+		"/executions/long":     {"executions/long?steps=1"},
+		"/executions/a&b/log/": {"executions/a&b/graph", "executions/a&b/logs?tail=200", "executions/a&b?steps=1"},
+		"/executions/x/graph":  {"executions/x/graph", "executions/x?steps=1"},
+		"/executions/x?at=1":   nil, // it is not known what will be asked
+		"/no/such/page":        nil,
+	} {
+		r := httptest.NewRequest("GET", path, nil)
+		r.Header = http.Header{"Cookie": {"session=1"}, "Accept": {"text/html"}, "Accept-Encoding": {"gzip"}, "If-None-Match": {`"x"`}}
+		var got []string
+		var page *httptest.ResponseRecorder
+		for range 50 { // a busy machine may be late
+			page, got = httptest.NewRecorder(), nil
+			h.ServeHTTP(page, r)
+			for _, found := range data.FindAllStringSubmatch(page.Body.String(), -1) {
+				ask := html.UnescapeString(found[1])
+				got = append(got, ask)
+				if found[2] != `{"at":"/api/v1/`+ask+`\u003c/script>"}` {
+					t.Errorf("the answer to %s is %s", ask, found[2])
+				}
+			}
+			if slices.Sort(got); slices.Equal(got, want) {
+				break
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("the page of %s has answers to %q, not %q", path, got, want)
+		}
+		if !strings.HasSuffix(strings.TrimSpace(page.Body.String()), "</html>") {
+			t.Errorf("the page of %s is cut:\n%s", path, page.Body)
+		}
+	}
+	head := httptest.NewRecorder()
+	h.ServeHTTP(head, httptest.NewRequest("HEAD", "/executions/x", nil))
+	if head.Code != 200 || data.MatchString(head.Body.String()) {
+		t.Errorf("HEAD is answered %d %s", head.Code, head.Body)
 	}
 }
 

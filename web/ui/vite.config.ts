@@ -50,11 +50,10 @@ export default defineConfig({
         entryFileNames: "assets/app.js",
         chunkFileNames: "assets/[name].js",
         assetFileNames: "assets/[name][extname]",
-        // Few files for the first page: each costs a request and a compilation of its own. Libraries change less often than the rest.
+        // Few files for the first page: each costs a request and a compilation of its own.
         codeSplitting: {
           groups: [
-            { name: "base", test: /node_modules\/(react|react-dom|scheduler|use-sync-external-store|wouter|regexparam|openapi-fetch|@tanstack\/(query-core|react-query))\/|rolldown[/-]runtime|vite\/preload-helper/, priority: 2 },
-            { name: "parts", test: /node_modules\/@tanstack\/(virtual-core|react-virtual)\/|src\/(parts|api)\/.*\.tsx?$|src\/(format|keys|me|states|url|screens\/(screens|approvals\/decide|execution\/(ask|follow|Linked)|pipelines\/Text|run\/names)|document\/highlight)\.tsx?$/, priority: 1 },
+            { name: "base", test: /node_modules\/(react|react-dom|scheduler|use-sync-external-store|wouter|regexparam|openapi-fetch|@tanstack\/(query-core|react-query|virtual-core|react-virtual))\/|vite\/preload-helper|src\/(parts|api)\/.*\.tsx?$|src\/field\/(columns|gestures|paint|pick|raster|view)\.tsx?$|src\/(format|keys|me|states|url|screens\/(screens|approvals\/decide|execution\/(ask|flow|follow|Linked)|pipelines\/Text|run\/names)|document\/highlight)\.tsx?$/ },
           ],
         },
       },

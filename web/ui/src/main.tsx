@@ -26,8 +26,8 @@ const draw = () => createRoot(document.getElementById("app")!).render(
   </StrictMode>,
 )
 
-// The server names the code of the screen in the page, and what the screen asks for: mostly both are there by now, and the page is drawn
-// once. The frame does not wait for what is late. No await here: the code of screens uses that of this file.
+// The server names the code of the screen in the page, and gives it what the screen asks for first: mostly both are there by now, and the
+// page is drawn once. The frame does not wait for what is late. No await here: the code of screens uses that of this file.
 const path = window.location.pathname.slice(base.length - 1)
 const patience = 20 // ms
 void Promise.race([Promise.all([shared(), first(path)]).catch(() => undefined), new Promise((go) => setTimeout(go, patience))]).then(draw)

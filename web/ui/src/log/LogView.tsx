@@ -29,8 +29,10 @@ interface Props {
 
 const height = 18
 
-// The size of the list until it is measured, so that lines that are there at once are drawn with the frame around them.
-const about = { width: 1000, height: 700 }
+// The size of the list until it is measured, so that lines that are there at once are drawn with the frame around them: mostly what the
+// window has below the bars above it, and then nothing has to be drawn twice.
+const bars = 138
+const about = () => ({ width: 1000, height: Math.max(200, window.innerHeight - bars) })
 
 const afterwards = 50 // ms behind the frame of the first lines
 
@@ -51,7 +53,7 @@ export function LogView({ execution, step, during, live, version, started, onSte
   const host = useRef<HTMLDivElement>(null)
   const { lines } = log.part
   const painted = usePainted(!log.loading || lines.length > 0)
-  const list = useVirtualizer({ count: lines.length, getScrollElement: () => host.current, estimateSize: () => height, overscan: painted ? beyond.then : beyond.first, getItemKey: (i) => lines[i]!.seq, initialRect: about, initialOffset: () => Math.max(0, lines.length * height - about.height) })
+  const list = useVirtualizer({ count: lines.length, getScrollElement: () => host.current, estimateSize: () => height, overscan: painted ? beyond.then : beyond.first, getItemKey: (i) => lines[i]!.seq, initialRect: about(), initialOffset: () => Math.max(0, lines.length * height - about().height) })
   const items = list.getVirtualItems()
 
   // Reading: the line at the top stays where it is. Else the last line is in view.

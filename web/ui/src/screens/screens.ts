@@ -9,8 +9,8 @@ export interface Screen {
   title: string
   /** Where it stands in the rail; left out: it is reached from another screen. */
   rail?: { icon: string; key: string; role?: "operator" | "editor" | "admin" }
-  /** What the screen asks the API at once: the page it is given asks for it before the code is there. Such a request must be made with
-   * exactly this address, always, or the browser warns. */
+  /** What the screen asks the API at once: the page that the server gives has the answers. They are taken by a request with exactly this
+   * address. */
   asks?: string[]
   /** What it asks besides where its :tab? is of such a name. Words that begin with a colon are those of the address; one with a query
    * asks for something else. */
