@@ -72,23 +72,27 @@ export function indexOf(b: Boxes, bounds = boundsOf(b)): Index {
   return { bounds, first, items, large: Uint32Array.from(large) }
 }
 
-/** inside lists the boxes that touch a rectangle, each once: large ones first, else in order of their buckets. At most `most`. */
+/** inside lists the boxes that touch a rectangle, each once: large ones first, else in order of their buckets. At most `most`. It is
+ * quick when it runs for the first time too, before it is compiled: the picture that a key asks for waits for it. */
 export function inside(b: Boxes, index: Index, x0: number, y0: number, x1: number, y1: number, most = Infinity): number[] {
   const found: number[] = []
-  const touches = (i: number) => b.x[i]! <= x1 && b.x[i]! + b.w[i]! >= x0 && b.y[i]! <= y1 && b.y[i]! + b.h[i]! >= y0
-  for (const i of index.large) if (touches(i)) found.push(i)
+  const { x, y, w, h } = b
+  const { bounds, first, items } = index
+  for (const i of index.large) if (x[i]! <= x1 && x[i]! + w[i]! >= x0 && y[i]! <= y1 && y[i]! + h[i]! >= y0) found.push(i)
   const s: Span = { c0: 0, c1: 0, r0: 0, r1: 0 }
-  const own: Span = { c0: 0, c1: 0, r0: 0, r1: 0 }
-  spanOf(index.bounds, x0, y0, x1, y1, s)
+  spanOf(bounds, x0, y0, x1, y1, s)
+  const [sx, sy] = [side / Math.max(1e-9, bounds[2] - bounds[0]), side / Math.max(1e-9, bounds[3] - bounds[1])]
   for (let r = s.r0; r <= s.r1; r++) {
     for (let c = s.c0; c <= s.c1; c++) {
-      const bucket = r * side + c
-      for (let k = index.first[bucket]!; k < index.first[bucket + 1]!; k++) {
-        const i = index.items[k]!
-        if (!touches(i)) continue
-        // A box of several buckets counts in the first of them that is looked at.
-        spanOf(index.bounds, b.x[i]!, b.y[i]!, b.x[i]! + b.w[i]!, b.y[i]! + b.h[i]!, own)
-        if (Math.max(own.r0, s.r0) !== r || Math.max(own.c0, s.c0) !== c) continue
+      const end = first[r * side + c + 1]!
+      for (let k = first[r * side + c]!; k < end; k++) {
+        const i = items[k]!
+        const left = x[i]!
+        if (left > x1 || left + w[i]! < x0) continue
+        const top = y[i]!
+        if (top > y1 || top + h[i]! < y0) continue
+        // A box of several buckets counts in the first of them that is looked at: where it begins, or where looking begins.
+        if ((c > s.c0 && (left - bounds[0]) * sx < c) || (r > s.r0 && (top - bounds[1]) * sy < r)) continue
         found.push(i)
         if (found.length >= most) return found
       }

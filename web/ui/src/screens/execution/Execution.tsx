@@ -1,4 +1,4 @@
-import { memo, useCallback, useDeferredValue, useEffect, useMemo, useRef, useState } from "react"
+import { memo, useCallback, useEffect, useMemo, useRef, useState } from "react"
 import { Link, Redirect, useLocation } from "wouter"
 import { formatSearch, parseSearch, useSearchParams, type Search } from "../../url"
 import { useKeys } from "../../keys"
@@ -15,6 +15,7 @@ import { detail, graph, useDetail, useGraph, useLiveExecution } from "./ask"
 import type { Params } from "../screens"
 import { Select } from "./Select"
 import { selectText, useSelection } from "./selection"
+import { useBehind } from "./behind"
 import { useTries } from "./tries"
 import { togglePath, type Expr } from "../../selection/parse"
 import { parseTime } from "../../log/time"
@@ -133,7 +134,7 @@ const others = (search: Search) => formatSearch({ ...search, step: undefined, li
 function usePageState(x: Schemas["ExecutionDetail"], tab: string): { page: PageState; chosen: Chosen; step: string | undefined } {
   const id = x.execution_id
   const [now, setSearch] = useSearchParams()
-  const before = useDeferredValue(now)
+  const before = useBehind(now)
   const search = now !== before && others(now) === others(before) ? before : now
   const [, navigate] = useLocation()
   const at = versionOf(search.at)
@@ -154,7 +155,10 @@ function usePageState(x: Schemas["ExecutionDetail"], tab: string): { page: PageS
   const selectIndex = useCallback((i: number, attempt?: string) => {
     setIndex(i)
     const known = names.get(i)
-    if (known) return setSearch({ step: known.step_id, line: undefined, attempt }, { push: true })
+    if (known) {
+      setLooked(known.step_id) // with the rest: the page is drawn once
+      return setSearch({ step: known.step_id, line: undefined, attempt }, { push: true })
+    }
     names.find(i).then((s) => { if (s) setSearch({ step: s.step_id, line: undefined, attempt }, { push: true }) }, complain)
   }, [names, setSearch])
   useEffect(() => {
