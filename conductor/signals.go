@@ -83,10 +83,16 @@ func (c *Conductor) Signal(ctx context.Context, s store.Signal) (fresh, delivere
 	if err != nil { // it is durable, and is found when the executions are taken up again
 		return true, false, nil
 	}
-	if !took {
-		c.kept.add(s)
+	if took {
+		return true, true, nil
 	}
-	return true, took, nil
+	// A step that began to await it while it was stored has found it there, or one of another process has: then the signal has gone with
+	// the commit that has the step's end.
+	if left, err := c.o.Store.SignalsFor(ctx, []string{s.Key}); err == nil && len(left) == 0 {
+		return true, true, nil
+	}
+	c.kept.add(s)
+	return true, false, nil
 }
 
 // DeliverStored gives a signal that another process has stored to the steps here that awaited its key at that time. They get it

@@ -208,6 +208,29 @@ func TestSignalAtTheSameMoment(t *testing.T) {
 	group.Wait()
 }
 
+// A step that finds a signal in the store before those here are told of it has got it, and the sender hears that.
+func TestSignalThatWasFound(t *testing.T) {
+	w := &waits{}
+	var r *rig
+	r = newRig(t, build{observe: w.observe, set: func(o *conductor.Options) {
+		o.Signalled = func(ctx context.Context, s store.Signal) {
+			if err := r.Deliver(ctx, []string{s.Key}); err != nil {
+				t.Error(err)
+			}
+			for left := []store.Signal{s}; len(left) > 0 && ctx.Err() == nil; {
+				var err error
+				if left, err = r.store.SignalsFor(ctx, []string{s.Key}); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	}})
+	id := r.begin(pipeline(t, awaiting("x")))
+	<-w.of(id)
+	r.signal("key-x", "1", `{"outputs":{"v":1}}`, true, true)
+	r.end(id, stepwell.ExecutionCompleted)
+}
+
 // After a restart both sides are still there: a step that waits and a signal that nobody waited for.
 func TestSignalAfterRestart(t *testing.T) {
 	db := filepath.Join(t.TempDir(), "signals.db")
