@@ -242,6 +242,36 @@ func TestTablesArePatched(t *testing.T) {
 	}
 }
 
+// A graph that is asked for again is the same one, until what is expanded or the execution has changed.
+func TestGraphs(t *testing.T) {
+	r := newRows(t)
+	x := r.begin(1, 100)
+	h := r.hub(field.Options{})
+	graph := func(expand ...string) *field.Graph {
+		t.Helper()
+		g, err := h.Graph(t.Context(), x, expand)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return g
+	}
+	states := func(g *field.Graph) map[string]int { return g.Nodes[0].States }
+	first := graph()
+	if again := graph(); again != first || states(first)["running"] != 100 {
+		t.Errorf("the graph is made again, or has %v", states(first))
+	}
+	if open := graph("each"); len(open.Nodes) == len(first.Nodes) {
+		t.Error("nothing is expanded")
+	}
+	if _, err := h.Graph(t.Context(), x, []string{"none"}); stepwell.CodeOf(err) != stepwell.CodeInvalid {
+		t.Errorf("what is not there is expanded: %v", err)
+	}
+	r.end(x, 3, 7)
+	if now := graph(); now.Version != 2 || states(now)["completed"] != 2 || states(now)["running"] != 98 {
+		t.Errorf("version %d has %v", now.Version, states(now))
+	}
+}
+
 func TestTablesAreMadeAnew(t *testing.T) {
 	r := newRows(t)
 	x := r.begin(1, 10_000)

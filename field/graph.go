@@ -3,6 +3,7 @@ package field
 import (
 	"context"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -18,6 +19,7 @@ const (
 	MaxNodes  = 2_000
 	MaxExpand = 50
 	maxEdges  = 20_000 // of all nodes together
+	keptNodes = 200    // of the graph that a table keeps
 )
 
 // Graph is an execution as few nodes.
@@ -57,13 +59,17 @@ func (h *Hub) Graph(ctx context.Context, x *store.Execution, expand []string) (*
 	return t.Graph(expand)
 }
 
-// Graph is the graph of the table, as Hub.Graph makes it.
+// Graph is the graph of the table, as Hub.Graph makes it. The caller must not change it: the last small one is kept, as each looks at all
+// steps.
 func (t *Table) Graph(expand []string) (*Graph, error) {
 	if len(expand) > MaxExpand {
 		return nil, stepwell.Invalid("", "query.expand: %d names, at most %d are allowed", len(expand), MaxExpand)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.graph != nil && slices.Equal(t.graphOf, expand) {
+		return t.graph, nil
+	}
 	m := &merger{t: t, of: map[int32]int32{0: 0}, besides: map[int32]int32{}, open: []int32{0}}
 	for _, id := range expand {
 		if err := m.expand(id); err != nil {
@@ -72,7 +78,11 @@ func (t *Table) Graph(expand []string) (*Graph, error) {
 	}
 	m.arrange()
 	m.sum()
-	return &Graph{Version: t.Version, Nodes: m.finish(), Truncated: m.truncated}, nil
+	g := &Graph{Version: t.Version, Nodes: m.finish(), Truncated: m.truncated}
+	if len(g.Nodes) <= keptNodes {
+		t.graph, t.graphOf = g, slices.Clone(expand)
+	}
+	return g, nil
 }
 
 // merger makes a graph of a table.

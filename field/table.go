@@ -45,6 +45,9 @@ type Table struct {
 	laning sync.Once
 	lane   []uint32
 	packed packed
+
+	graph   *Graph // the last small one that was made; structure.mu guards it
+	graphOf []string
 }
 
 // structure is what the successive tables of an execution share; mu guards it.
