@@ -6,6 +6,7 @@ import { addDependency, addStep, removeDependency, removeStep, renameStep, setKe
 import { merged } from "../../document/merge"
 import { useKeys } from "../../keys"
 import { useRefusal } from "../../me"
+import { useBehind } from "../../parts/painted"
 import { Button } from "../../parts/Button"
 import { ProblemBox } from "../../parts/Problem"
 import { Skeleton } from "../../parts/Loading"
@@ -22,7 +23,7 @@ import { Palette, piecesOf, type Piece } from "./Palette"
 import { MergeDialog, SaveDialog } from "./SaveDialog"
 import { TestBar, TestDialog, topOf } from "./Testing"
 import { TextPane, type Text } from "./TextPane"
-import { useCalls, usePainted } from "./useCalls"
+import { useCalls } from "./useCalls"
 import { offsetOf, useEdits, usePlan } from "./useDraft"
 
 const blank = "name: my-pipeline\n\nsteps:\n  - id: hello\n    action: util.log\n    params: {message: hello}\n"
@@ -84,7 +85,7 @@ function Workbench({ id, opened }: { id: string | undefined; opened: Opened }) {
   const view = search.view ?? (window.innerWidth < 1000 ? "graph" : "both")
   const nodes = useMemo(() => graph?.nodes ?? [], [graph])
   const node = nodes.find((n) => n.id === search.step)
-  const form = usePainted(useMemo(() => ({ node, source }), [node, source])) // a form beside text and graph may be a moment behind them
+  const form = useBehind(useMemo(() => ({ node, source }), [node, source])) // a form beside text and graph may be a moment behind them
   const formOf = form.node
   const dirty = text !== stored.base
   const catalogue = useMemo(() => [...(actions.data?.actions ?? []), ...(modules.data?.modules ?? [])], [actions.data, modules.data])

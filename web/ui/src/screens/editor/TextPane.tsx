@@ -10,8 +10,8 @@ import { tags } from "@lezer/highlight"
 import { useCallback, useEffect, useImperativeHandle, useRef, type Ref } from "react"
 import { nonce, type Schemas } from "../../api/client"
 import type { Edit } from "../../document/edits"
+import { afterPaint } from "../../parts/painted"
 import { suggest, type Known } from "./complete"
-import { afterPaint } from "./useCalls"
 
 /** Text is what others do with the text. */
 export interface Text {
