@@ -30,6 +30,22 @@ var content = cmp.Options{
 	cmpopts.IgnoreUnexported(definition.Definition{}, definition.Step{}),
 }
 
+// thereAndBack encodes a definition and decodes that: it is the same.
+func thereAndBack(t *testing.T, name string, d *definition.Definition) (raw []byte, back *definition.Definition) {
+	t.Helper()
+	raw, err := definition.Encode(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if back, err = definition.Decode(raw); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(d, back, content); diff != "" {
+		t.Errorf("%s (-before +after):\n%s", name, diff)
+	}
+	return raw, back
+}
+
 // A snapshot gives the very definition back, and encodes to the very bytes again.
 func TestSnapshotRoundTrip(t *testing.T) {
 	for _, file := range documents(t, "good") {
@@ -42,17 +58,7 @@ func TestSnapshotRoundTrip(t *testing.T) {
 			t.Fatal(err)
 		}
 		d.Pipelines = others(t)
-		raw, err := definition.Encode(d)
-		if err != nil {
-			t.Fatal(err)
-		}
-		back, err := definition.Decode(raw)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(d, back, content); diff != "" {
-			t.Errorf("%s (-before +after):\n%s", file, diff)
-		}
+		raw, back := thereAndBack(t, file, d)
 		again, err := definition.Encode(back)
 		if err != nil {
 			t.Fatal(err)
@@ -74,17 +80,7 @@ func TestLargeSnapshots(t *testing.T) {
 		{Name: "elsewhere", Finally: many.Steps},
 		{Name: "sub", Pipelines: map[string]*definition.Definition{"many": many}, Steps: many.Steps[:1]},
 	} {
-		raw, err := definition.Encode(d)
-		if err != nil {
-			t.Fatal(err)
-		}
-		back, err := definition.Decode(raw)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(d, back, content); diff != "" {
-			t.Errorf("%s (-before +after):\n%s", d.Name, diff)
-		}
+		thereAndBack(t, d.Name, d)
 	}
 }
 

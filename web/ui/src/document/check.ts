@@ -72,7 +72,7 @@ export function valueAfter(source: Source, text: string, changes: readonly Chang
   return { ...before, [part.key]: [...list.slice(0, part.first), ...items, ...list.slice(part.last)] }
 }
 
-// What may be an alias, and the lines that begin or end a document. Other texts may look so too.
+// Every alias, and every line that begins or ends a document; they may match other text too.
 const alias = /(?:^|[\s[\]{},:?-])\*[^\s,\]}]/m
 const marks = /^(?:%|---|\.\.\.)|\ufeff/m
 

@@ -25,7 +25,7 @@ export function useModal() {
   useLayoutEffect(() => {
     const dialog = ref.current
     dialog?.showModal()
-    // What is only read begins with its title: the button at its end would scroll it there.
+    // A dialog that is only read has the focus on its title: on the button at its end, it would be scrolled down.
     if (dialog?.querySelector(".ends")?.contains(document.activeElement) && dialog.scrollHeight > dialog.clientHeight) dialog.querySelector("h2")?.focus()
     return () => dialog?.close()
   }, [])

@@ -1,4 +1,4 @@
-// What waits until the page has been painted.
+// Work that waits until the page has been painted.
 import { startTransition, useEffect, useState } from "react"
 
 const unseen = 100 // ms after which it goes on where nothing is painted, as in a tab that is not in front

@@ -79,7 +79,7 @@ interface Props {
 
 const most = 250 // ms until an edit is shown, whatever is drawn meanwhile
 
-// What a hand can begin an edit of the text with.
+// Events with which a user begins an edit of the text.
 const begins = ["keydown", "beforeinput", "compositionstart", "pointerdown", "mousedown", "click", "paste", "cut", "drop", "focusin"]
 
 /** TextPane is the document as text: it is the truth, whatever else is shown. */
@@ -114,7 +114,7 @@ export function TextPane({ initial, readOnly, problems, known, onChange, onPlace
           EditorView.contentAttributes.of({ "aria-label": "Pipeline as text" }),
           EditorView.updateListener.of((u) => {
             const late = waiting.current
-            if (late && u.docChanged) late.changes = late.changes.map(u.changes) // what nothing of begins has foretold
+            if (late && u.docChanged) late.changes = late.changes.map(u.changes) // a change that none of these events came before
             if (u.docChanged) calls.current.onChange((late ? late.changes.apply(u.state.doc) : u.state.doc).toString(), u.transactions[0]!.annotation(Transaction.time)!)
             if (u.selectionSet && u.view.hasFocus) calls.current.onPlace(u.state.selection.main.head)
           }),
